@@ -223,7 +223,7 @@ class Certificate(NotebookView, Result):
 
     def __repr__(self) -> str:
         gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"
-        bound = f">= {-outward(-self.bound, 6)}" if self.minimise else f"<= {outward(self.bound, 6)}"
+        bound = f">= {0.0 - outward(-self.bound, 6)}" if self.minimise else f"<= {outward(self.bound, 6)}"
         return f"Certificate({self.problem!r}: {self.of} {bound}{gap}; {self.status.value})"
 
     def to_dataframe(self) -> DataFrame:
@@ -250,7 +250,8 @@ class CertifiedSolution(Result):
         """Return the keys of the solution, the bound and the gaps, and the rest of the certificate in `certificate`."""
         proven = replace(self.certificate, measurement=self.solution.measurement).to_dict()
         repeated = keys_of(Measurement) - {"seconds"}
-        bounds = {name: proven[name] for name in ("upper_bound", "lower_bound", "gap", "relative_gap") if name in proven}
+        names: tuple[str, ...] = ("upper_bound", "lower_bound", "gap", "relative_gap")
+        bounds = {name: proven[name] for name in names if name in proven}
         nested = {name: value for name, value in proven.items() if name not in repeated}
         return {**self.solution.to_dict(), **bounds, "certificate": nested}
 

@@ -12,8 +12,8 @@ is the least uncertainty: the law of (x_T, o_0 .. o_T) is linear in every single
 prescriptions that draw lots are never better. An agent that sees the observations alone has one action for all states
 of a belief (`shared`), and V is the program of active perception.
 
-f is concave and f(c q) = c f(q), and so is every V_t: hence V_t(b + r) >= V_t(b) + V_t(r). Two consequences keep a graph
-that is merged or incomplete a proof. With any lower bounds U_t(x) of V_t from a known state x,
+f is concave and f(c q) = c f(q), and so is every V_t: hence V_t(b + r) >= V_t(b) + V_t(r). Two consequences keep a
+graph that is merged or incomplete a proof. With any lower bounds U_t(x) of V_t from a known state x,
 
 - V_t(b) >= sum over x of b(x) U_t(x): a belief need not be expanded;
 - V_t(b) >= c V_t(b') + (1 - c) min U_t for normalised b, b' and c = min over x of b(x) / b'(x): beliefs that are nearly
@@ -39,6 +39,9 @@ _MERGED = 1e10  # per unit of log belief: entries that differ by less than a sha
 _CHUNK = 300_000  # entries that are expanded at a time
 _BYTES = 160  # per entry while it is expanded
 _MOST_OPTIONS = 2.0**40  # prescriptions of one belief, beyond which it is never expanded
+
+
+Roots = tuple[IntArray, IntArray, FloatArray] | IntArray  # (owner, state, mass) of distributions, or known states
 
 
 class Beliefs(NamedTuple):
@@ -179,7 +182,9 @@ class Prescriptions:
             digit = rank[option] // _strides(beliefs.start, sizes)[entry] % sizes[entry]
             choice = self.menu[self.menu_start[beliefs.state[entry]] + digit]
         shape = (owner.size, self.action.size)
-        return np.concatenate(([0], np.cumsum(counts))), csr_array((beliefs.value[entry], (option, choice)), shape=shape)
+        return np.concatenate(([0], np.cumsum(counts))), csr_array(
+            (beliefs.value[entry], (option, choice)), shape=shape
+        )
 
     def paid(self, time: int) -> FloatArray:
         """Return [choice, requirement]: what choices pay at a time, discounted, with the tails at the last time."""
@@ -253,12 +258,12 @@ def _strides(start: IntArray, sizes: IntArray) -> IntArray:
     """Return [entry]: the product of the sizes of the entries before it in its belief."""
     logs = np.concatenate(([0.0], np.cumsum(np.log2(sizes))))
     owner_head = np.repeat(logs[start[:-1]], np.diff(start))
-    return np.exp2(logs[:-1] - owner_head).round().astype(np.int64)
+    return np.asarray(np.exp2(logs[:-1] - owner_head).round(), dtype=np.int64)
 
 
 def build_program(
     prescriptions: Prescriptions,
-    roots: tuple[IntArray, IntArray, FloatArray] | IntArray,
+    roots: Roots,
     *,
     first: int,
     deadline: Deadline,
@@ -330,7 +335,7 @@ def _expand_level(
     paid, ahead = prescriptions.paid(time), prescriptions.decisions.choices.ahead
     number = np.cumsum(work[order]) // _CHUNK
     cuts = [*np.flatnonzero(np.diff(number, prepend=-1.0)).tolist(), order.size]
-    parts, owners, chances, likely = [], [], [], []
+    parts, owners, chances, likely = list[Beliefs](), [], [], []
     starts, pays, entries, done, count = [np.zeros(1, np.int64)], [], 0, 0, 0
     for low, high in pairwise(cuts):
         if stop.requested or limit.passed:
@@ -370,7 +375,7 @@ def _expand_level(
         start=np.concatenate(starts),
         paid=np.concatenate(pays) if pays else np.zeros((0, num_paid)),
         arcs=arcs,
-        lost=np.bincount(option, weights=chance * (1.0 - share), minlength=count),
+        lost=np.bincount(option, weights=chance * (1.0 - share), minlength=count).astype(np.float64),
     )
     return step, following, reached, entries
 

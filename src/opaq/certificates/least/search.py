@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from opaq.certificates.decoder.search import BoundStep
-from opaq.certificates.least.graph import BeliefProgram, Prescriptions, build_program
+from opaq.certificates.least.graph import BeliefProgram, Prescriptions, Roots, build_program
 from opaq.certificates.least.values import LeastValue, ProgramStack
 from opaq.model.arrays import FloatArray
-from opaq.stop import Deadline, Stop, StoppedError
+from opaq.stop import Deadline, Stop
 
 _SMALL = 1_000_000  # entries of a program from the start that is expanded at once
 _AGREEMENT = 1e-9  # between bounds and measurements
@@ -162,7 +162,9 @@ class LeastSearch:
         """Return the size of the program from known states with so many steps left."""
         return self.stack.known[left][1].num_entries if left in self.stack.known else 0
 
-    def _build(self, roots, first: int, deadline: Deadline, name: str, most_entries: float = math.inf) -> BeliefProgram:
+    def _build(
+        self, roots: Roots, first: int, deadline: Deadline, name: str, most_entries: float = math.inf
+    ) -> BeliefProgram:
         """Expand a program within its share of time and memory."""
         self.stop.check()
         return build_program(

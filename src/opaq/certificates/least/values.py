@@ -134,7 +134,7 @@ class ProgramStack:
     ) -> Values:
         """Return the values of the last level: the uncertainty, less what the last choices pay."""
         decisions, beliefs = self.prescriptions.decisions, program.levels[-1]
-        process, uncertainty = decisions.process, self._uncertainties(beliefs)
+        uncertainty = self._uncertainties(beliefs)
         if self.prescriptions.shared:
             options = program.options[-1]
             best = _first_least(-(options.paid @ multipliers), options.start)

@@ -117,10 +117,6 @@ def _check_point(
                 reason = "solving needs a return over the horizon"
                 raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
             choose_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
-            if plan.certify > 0:
-                from opaq.certificates.certify import check_certifiable  # brings the compiled kernels
-
-                check_certifiable(problem)
         problems[key] = "" if problem is None else digest(problem_parts(problem))
     return point_fingerprint(problems[key], options)
 
