@@ -45,6 +45,7 @@ def results() -> dict[str, Any]:
         "unmeasured": opaq.certify("graph", time_limit=2),
         "infeasible": opaq.certify(with_threshold(99.0), time_limit=2),
         "certified": opaq.CertifiedSolution(solution, certificate),
+        "lower": opaq.certify(least, time_limit=2),
         "comparison": opaq.compare("two-sink", classes=["state", "memory:2"], starts=1),
         "least": opaq.compare(least, classes=["state"], starts=1),
         "frontier": opaq.frontier("two-sink", points=3, certify=True, time_limit=20),

@@ -2,8 +2,8 @@
 
 A field is one key. Its metadata may say otherwise: `key` renames it, `flat` merges the keys of a part into those of the
 whole, `live` leaves out what only exists in memory, `as_text` writes an object as a name, `infinity` writes a number
-that JSON does not have as null, `if_known` leaves out what is None. What a class lists in DERIVED is written, but not
-read. Imports: errors.
+that JSON does not have as null, `if_known` leaves out what is None, `unless` does where another key stands instead.
+What a class lists in DERIVED is written, but not read. Imports: errors.
 
 An object comes in and mappings, lists, texts and finite numbers go out (`encode`), and back (`decode`). Reading
 believes
@@ -111,6 +111,11 @@ def if_known() -> dict[str, Any]:
     return {"omit": True}
 
 
+def unless(other: str) -> dict[str, Any]:
+    """Return the metadata of a key that is left out where its value is None: then the key `other` stands instead."""
+    return {"omit": True, "other": other}
+
+
 def infinity(value: float, name: str = "") -> dict[str, Any]:
     """Return the metadata of a number that may be infinite: null stands for `value`.
 
@@ -186,6 +191,8 @@ def decode(
                 values[name] = decode(part, data, faults=faults, advice=advice, path=path, known=own)
         elif key_of(field) in data:
             values[name] = _read_field(field, hint, data[key_of(field)], where, faults, advice)
+        elif field.metadata.get("other") in data:
+            values[name] = None
         elif field.default is MISSING and field.default_factory is MISSING:
             faults.errors.append(Fault(where, "is missing", advice))
     return _make(cls, values) if len(faults.errors) == before else None

@@ -37,7 +37,7 @@ from opaq.certificates.least.graph import Prescriptions
 from opaq.certificates.least.search import LeastSearch
 from opaq.certificates.least.values import ProgramStack
 from opaq.certificates.rounding import UNIT, outward, slack
-from opaq.codec import Result, flat, if_known, infinity, keys_of
+from opaq.codec import Result, flat, if_known, infinity, keys_of, unless
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.load import as_policy, as_problem
@@ -154,7 +154,7 @@ class Certificate(NotebookView, Result):
     problem: str
     of: str
     unit: str
-    upper_bound: float | None = field(metadata={**infinity(-math.inf), **if_known()})
+    upper_bound: float | None = field(metadata={**infinity(-math.inf), **unless("lower_bound")})
     trivial_bound: float = field(metadata=infinity(math.inf))
     upper_bound_aware: float | None
     aware: bool

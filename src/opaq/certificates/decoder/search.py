@@ -17,7 +17,7 @@ from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.layers import Layers, build_layers
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.sweeps import Sweeper
-from opaq.codec import if_known, infinity, key
+from opaq.codec import if_known, infinity, key, unless
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import Uncertainty
@@ -47,7 +47,7 @@ class BoundStep:
     machine: str
     entries: int = field(metadata=key("num_entries"))
     rounds: int = field(metadata=key("num_rounds"))
-    upper: float | None = field(metadata={**infinity(math.inf, "upper_bound"), **if_known()})
+    upper: float | None = field(metadata={**infinity(math.inf, "upper_bound"), **unless("lower_bound")})
     sees_observations: bool
     seconds: float
     lower: float | None = field(default=None, metadata=key("lower_bound", **if_known()))
