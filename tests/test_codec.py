@@ -80,6 +80,7 @@ NAMES = [
     "certificate",
     "unmeasured",
     "infeasible",
+    "lower",
     "certified",
     "comparison",
     "least",

@@ -212,14 +212,10 @@ class Certificate(NotebookView, Result):
 
     @property
     def relative_gap(self) -> float | None:
-        """The gap as a share of the bound, or of what the policy reaches where the bound is a lower one.
-
-        None where that is not positive, but for a gap of 0.
-        """
-        whole = self.bound if not self.minimise or self.reached is None else self.reached.upper
-        if self.gap is None or (whole <= 0 and self.gap > 0):
+        """The gap as a share of the bound; None where the bound is not positive, but for a gap of 0."""
+        if self.gap is None or (self.bound <= 0 and self.gap > 0):
             return None
-        return self.gap / whole if self.gap > 0 else 0.0
+        return self.gap / self.bound if self.gap > 0 else 0.0
 
     def __repr__(self) -> str:
         gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"

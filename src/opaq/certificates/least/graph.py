@@ -38,6 +38,7 @@ from opaq.stop import Deadline, Stop
 _MERGED = 1e10  # per unit of log belief: entries that differ by less than a share of about 1e-10 may be merged
 _CHUNK = 300_000  # entries that are expanded at a time
 _BYTES = 160  # per entry while it is expanded
+_KEPT_BYTES = 48  # per entry, at most, of what is kept
 _MOST_OPTIONS = 2.0**40  # prescriptions of one belief, beyond which it is never expanded
 
 
@@ -275,8 +276,8 @@ def build_program(
     """Expand all beliefs from some roots on, level by level, the likeliest first, as far as the budget goes.
 
     roots: (owner, state, mass) of distributions that are observed first, or states [root] that are known.
-    first: the time of level 0. deadline, memory (bytes), most_entries: for all of it; levels get equal shares of what
-    is left.
+    first: the time of level 0. deadline, memory (bytes), most_entries: for all of it; a level gets half of what is left,
+    the last one all.
     stop: ends the work with what is expanded by then. on_level: called with the time of a level and the entries so far.
     """
     from scipy.sparse import csr_array
@@ -292,11 +293,12 @@ def build_program(
     reach = np.asarray(root.max(axis=0).todense()).reshape(-1)
     levels, options, whole, entries, used = [beliefs], list[Options](), True, 0, 0
     for time in range(first, process.horizon):
-        share_left = 1.0 / (process.horizon - time)
+        share_left = 0.5 if time < process.horizon - 1 else 1.0
         work = prescriptions.work(beliefs)
         wanted = np.flatnonzero(~prescriptions.closed(beliefs))
-        order = wanted[np.argsort(-reach[wanted], kind="stable")]
-        allowed = min(most_entries - entries, (memory - used) / _BYTES) * share_left
+        order = wanted[work[wanted] * _BYTES <= memory / 4]
+        order = order[np.argsort(-reach[order], kind="stable")]
+        allowed = min(most_entries - entries, (memory - used) / _KEPT_BYTES) * share_left
         order = order[np.cumsum(work[order]) <= allowed]
         order = np.sort(order) if order.size == wanted.size else order
         step, beliefs, reach, made = _expand_level(
