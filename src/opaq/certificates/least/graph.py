@@ -276,8 +276,8 @@ def build_program(
     """Expand all beliefs from some roots on, level by level, the likeliest first, as far as the budget goes.
 
     roots: (owner, state, mass) of distributions that are observed first, or states [root] that are known.
-    first: the time of level 0. deadline, memory (bytes), most_entries: for all of it; a level gets half of what is left,
-    the last one all.
+    first: the time of level 0. deadline, memory (bytes), most_entries: for all of it; a level gets half of what is
+    left, the last one all.
     stop: ends the work with what is expanded by then. on_level: called with the time of a level and the entries so far.
     """
     from scipy.sparse import csr_array
