@@ -2,8 +2,8 @@
 
 A field is one key. Its metadata may say otherwise: `key` renames it, `flat` merges the keys of a part into those of the
 whole, `live` leaves out what only exists in memory, `as_text` writes an object as a name, `infinity` writes a number
-that JSON does not have as null, `if_known` leaves out what is None. What a class lists in DERIVED is written, but not
-read. Imports: errors.
+that JSON does not have as null, `if_known` leaves out what is None, `unless` does where another key stands instead.
+What a class lists in DERIVED is written, but not read. Imports: errors.
 
 An object comes in and mappings, lists, texts and finite numbers go out (`encode`), and back (`decode`). Reading
 believes
@@ -111,10 +111,15 @@ def if_known() -> dict[str, Any]:
     return {"omit": True}
 
 
+def unless(other: str) -> dict[str, Any]:
+    """Return the metadata of a key that is left out where its value is None: then the key `other` stands instead."""
+    return {"omit": True, "other": other}
+
+
 def infinity(value: float, name: str = "") -> dict[str, Any]:
     """Return the metadata of a number that may be infinite: null stands for `value`.
 
-    `name` renames the key, if given.
+    `name` renames the key, if given. A number that may be None as well is left out then (`if_known`).
     """
     return {"null": value, **({"key": name} if name else {})}
 
@@ -186,6 +191,8 @@ def decode(
                 values[name] = decode(part, data, faults=faults, advice=advice, path=path, known=own)
         elif key_of(field) in data:
             values[name] = _read_field(field, hint, data[key_of(field)], where, faults, advice)
+        elif field.metadata.get("other") in data:
+            values[name] = None
         elif field.default is MISSING and field.default_factory is MISSING:
             faults.errors.append(Fault(where, "is missing", advice))
     return _make(cls, values) if len(faults.errors) == before else None
@@ -249,7 +256,8 @@ def _read_field(field: Field[Any], hint: Any, value: Any, where: str, faults: Fa
     """Return the value of a field, by its metadata and else by its type; None with a fault where it does not fit."""
     if "text" in field.metadata and isinstance(value, str):
         return field.metadata["text"][1](value)
-    if "null" in field.metadata and value is None and NoneType not in get_args(hint):
+    nothing = NoneType in get_args(hint) and not field.metadata.get("omit")  # None is then written, too
+    if "null" in field.metadata and value is None and not nothing:
         return field.metadata["null"]
     return _read(str if "text" in field.metadata else hint, value, where, faults, advice)
 

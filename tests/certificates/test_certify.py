@@ -18,7 +18,6 @@ from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
-from opaq.errors import InputError
 from opaq.model.arrays import SparseRows, floats, ints
 from opaq.model.problem import Problem, Reach, Task
 from opaq.product.compile import compile_problem
@@ -234,12 +233,6 @@ def test_horizon_zero_one_action_and_no_rewards(seed: int) -> None:
     opacity = opaq.measure(problem, sequences=0).opacity.value
     certificate = quick(problem)
     assert opacity <= certificate.upper_bound <= opacity + 2e-3
-
-
-def test_minimising_has_no_certificate() -> None:
-    problem = replace(opaq.load_problem("two-sink"), task=Task(minimise=True))
-    with pytest.raises(InputError, match="only the most that policies can reach"):
-        certify(problem)
 
 
 def test_a_stop_gives_the_best_bound_so_far() -> None:

@@ -64,11 +64,17 @@ def test_a_task_that_no_policy_meets_and_one_that_minimises(opaq, tmp_path: Path
     hard = opaq("certify", "hard.yaml", "--json", "-q")
     assert (hard.returncode, json.loads(hard.stdout)["upper_bound"]) == (1, None)
     assert "No policy meets the task." in opaq("certify", "hard.yaml", "-q").stdout
-    for command in (["certify", "least.yaml"], ["solve", "least.yaml", "--certify"]):
-        done = opaq(*command, "-q")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "as little as possible" in done.stderr
-    assert json.loads(opaq("compare", "least.yaml", "-q", "--json", "--starts", "1").stdout)["upper_bound"] is None
+    for command in (["certify", "least.yaml"], ["solve", "least.yaml", "--certify", "--starts", "1"]):
+        done = opaq(*command, "-q", "--json")
+        found = json.loads(done.stdout)
+        assert (done.returncode, found["lower_bound"], "upper_bound" in found) == (0, 0.0, False)
+        assert {"gap", "relative_gap"} <= found.keys()
+        proven = found.get("certificate", found)
+        assert proven["ladder"][-1]["lower_bound"] == 0.0
+        assert proven["scope"] == "any policy, also one that sees the observations"
+    assert "No policy can get below 0.0000 bits" in opaq("certify", "least.yaml", "-q").stdout
+    compared = json.loads(opaq("compare", "least.yaml", "-q", "--json", "--starts", "1").stdout)
+    assert (compared["upper_bound"], compared["lower_bound"]) == (None, 0.0)
 
 
 def test_policies_that_see_the_observations(opaq) -> None:

@@ -1,14 +1,18 @@
-"""Random certificates: no policy exceeds its bound. Certificate number N is always of the same problem."""
+"""Random certificates: no policy exceeds its bound, or gets below it. Number N is always of the same problem."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 import opaq
 import oracles
+from least_oracle import least, tiny_problem
 from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow
+from opaq.model.conditions import Observations
+from opaq.model.policy import PolicyClass
 from random_problems import random_policy, random_problem
 from stress.runner import Outcome
 
@@ -36,3 +40,23 @@ def try_certificate(number: int) -> Outcome:
             if opacity > certificate.upper_bound + _ROUNDING:
                 wrong.append(f"{opacity!r} is above {certificate.upper_bound!r}")
     return Outcome(tuple(wrong), {("status", certificate.status.name.lower()): 1.0})
+
+
+def try_least(number: int) -> Outcome:
+    """Certify one tiny random problem that minimises, against every deterministic policy.
+
+    Policies that see the observations alone, of every problem; those that see the state too, where they are few.
+    """
+    problem = tiny_problem(np.random.default_rng(number), requirements=number % 3, horizon=1 + number // 3 % 2)
+    blind = replace(problem, policy_class=PolicyClass((Observations("all"),)))
+    pairs = [(opaq.certify(blind), least(problem, sees_states=False))]
+    if problem.horizon == 1 and problem.mdp.num_states == 2:
+        pairs.append((opaq.certify(problem), least(problem, sees_states=True)))
+    wrong, counts = [], dict[tuple[str, str], float]()
+    for certificate, optimum in pairs:
+        if certificate.lower_bound is None or not certificate.lower_bound <= optimum + 1e-9:
+            wrong.append(f"{optimum!r} is below {certificate.lower_bound!r}")
+        elif number % 3 == 0 and not abs(certificate.lower_bound - optimum) <= 1e-9:
+            wrong.append(f"{certificate.lower_bound!r} is not the optimum {optimum!r}")
+        counts["status", certificate.status.name.lower()] = 1.0
+    return Outcome(tuple(wrong), counts)

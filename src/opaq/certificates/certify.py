@@ -1,8 +1,9 @@
-"""Certify: a proven upper bound on the opacity that any policy can reach under the task's requirements.
+"""Certify: a proven bound on the opacity that any policy can reach under the task's requirements.
 
 The call behind `opaq certify`. It climbs a ladder of observation machines, from cheap to fine; each bounds what
 a decoder with that memory leaves uncertain (`opaq.certificates.decoder`), with the history program in between where the
-problem is small (`opaq.certificates.history`). The best bound so far never gets worse.
+problem is small (`opaq.certificates.history`). Where the task minimises the bound is a lower one, by programs over
+beliefs (`opaq.certificates.least`). The best bound so far never gets worse.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -32,14 +33,19 @@ from opaq.certificates.decoder.machines import (
 )
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
 from opaq.certificates.history.program import HistoryStatus, climb_histories
-from opaq.certificates.rounding import outward, slack
-from opaq.codec import Result, flat, infinity, keys_of
+from opaq.certificates.least.graph import Prescriptions
+from opaq.certificates.least.search import LeastSearch
+from opaq.certificates.least.values import ProgramStack
+from opaq.certificates.rounding import UNIT, outward, slack
+from opaq.codec import Result, flat, if_known, infinity, keys_of, unless
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.load import as_policy, as_problem
 from opaq.model.arrays import FloatArray
+from opaq.model.conditions import Observations, refines
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
+from opaq.model.uncertainty import Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.compile import Product, compile_problem
@@ -102,9 +108,9 @@ class CertificateStatus(Enum):
     """How the search for a bound ended; the value is the sentence users read."""
 
     GAP = "the gap asked for was reached"
-    OPTIMUM = "the bound is the optimum itself, by the history program"
+    OPTIMUM = "the bound is the optimum itself, by an exact program"
     CONVERGED = "converged: the finest observation machine gives no smaller bound"
-    FINEST = "no finer observation machine is left to try within the budget"
+    FINEST = "nothing finer is left to try within the budget"
     TIME = "the time limit was reached: this is the best bound so far"
     INTERRUPTED = "interrupted: this is the best bound so far"
     INFEASIBLE = "no policy meets the task"
@@ -113,20 +119,25 @@ class CertificateStatus(Enum):
 _Turn = tuple[ObservationMachine | None, float, int | None]  # machine, share of the time that remains, memory limit
 STATES_ONLY = "any policy that does not see the observations, whatever it remembers"
 ANY_POLICY = "any policy, also one that sees the observations"
+OBSERVATIONS_ONLY = "any policy that sees nothing but the observations, whatever it remembers"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Certificate(NotebookView, Result):
-    """No policy in the scope exceeds the upper bound while it meets the task.
+    """No policy in the scope exceeds the upper bound, or gets below the lower bound, while it meets the task.
 
     problem: the problem's name.
     of: the uncertainty that is bounded: "opacity", or what the task is about.
     unit: its unit; empty where it has none.
     upper_bound: no policy that meets the task exceeds it; proven, rounding included. null (in Python: minus infinity):
-        no policy meets the task.
+        no policy meets the task. Left out where the task minimises.
+    lower_bound: of a task that minimises: no policy that meets the task gets below it; proven, rounding included. null
+        (in Python: infinity): no policy meets the task. Left out where the task maximises.
     trivial_bound: what is certain without a search, of any secret with as many values.
     upper_bound_aware: the same for policies that see the observations; null: not looked for.
     aware: whether the bound holds for policies that see the observations.
+    blind: whether the bound holds only for policies that see nothing but the observations; never where the task
+        maximises.
     measurement: of the policy given, else of the uniform one; left out where there was no time for it.
     given: whether a policy was given.
     prices: requirement -> what one more unit of it costs, about.
@@ -143,7 +154,7 @@ class Certificate(NotebookView, Result):
     problem: str
     of: str
     unit: str
-    upper_bound: float = field(metadata=infinity(-math.inf))
+    upper_bound: float | None = field(metadata={**infinity(-math.inf), **unless("lower_bound")})
     trivial_bound: float = field(metadata=infinity(math.inf))
     upper_bound_aware: float | None
     aware: bool
@@ -154,6 +165,8 @@ class Certificate(NotebookView, Result):
     ladder: tuple[BoundStep, ...]
     status: CertificateStatus
     seconds: float
+    lower_bound: float | None = field(default=None, metadata={**infinity(math.inf), **if_known()})
+    blind: bool = False
 
     @property
     def status_text(self) -> str:
@@ -161,14 +174,24 @@ class Certificate(NotebookView, Result):
         return self.status.value
 
     @property
+    def minimise(self) -> bool:
+        """Whether the bound is a lower one, of a task that minimises."""
+        return self.lower_bound is not None
+
+    @property
+    def bound(self) -> float:
+        """The upper bound or, where the task minimises, the lower one; infinite where no policy meets the task."""
+        return self.lower_bound if self.lower_bound is not None else _upper(self.upper_bound)
+
+    @property
     def scope(self) -> str:
         """Which policies are bounded, in words."""
-        return ANY_POLICY if self.aware else STATES_ONLY
+        return OBSERVATIONS_ONLY if self.blind else ANY_POLICY if self.aware else STATES_ONLY
 
     @property
     def is_trivial(self) -> bool:
         """Whether the bound says no more than the number of secret values does."""
-        return is_trivial(self.upper_bound, self.trivial_bound)
+        return is_trivial(self.bound, self.trivial_bound, minimise=self.minimise)
 
     @property
     def reached(self) -> Amount | None:
@@ -177,25 +200,31 @@ class Certificate(NotebookView, Result):
 
     @property
     def gap(self) -> float | None:
-        """From what the policy reaches, its lower end, to the bound; None where the policy does not meet the task."""
+        """From what the policy reaches, its end that is certain, to the bound.
+
+        Of an upper bound that is the lower end, of a lower bound the upper one. None where the policy does not meet
+        the task.
+        """
         if self.measurement is None or not self.measurement.feasible:
             return None
-        return max(0.0, self.upper_bound - self.measurement.uncertainty.lower)
+        reached = self.measurement.uncertainty
+        return max(0.0, reached.upper - self.bound if self.minimise else self.bound - reached.lower)
 
     @property
     def relative_gap(self) -> float | None:
         """The gap as a share of the bound; None where the bound is not positive, but for a gap of 0."""
-        if self.gap is None or (self.upper_bound <= 0 and self.gap > 0):
+        if self.gap is None or (self.bound <= 0 and self.gap > 0):
             return None
-        return self.gap / self.upper_bound if self.gap > 0 else 0.0
+        return self.gap / self.bound if self.gap > 0 else 0.0
 
     def __repr__(self) -> str:
         gap = "" if self.relative_gap is None else f", gap {self.relative_gap:.2%}"
-        return f"Certificate({self.problem!r}: {self.of} <= {outward(self.upper_bound, 6)}{gap}; {self.status.value})"
+        bound = f">= {0.0 - outward(-self.bound, 6)}" if self.minimise else f"<= {outward(self.bound, 6)}"
+        return f"Certificate({self.problem!r}: {self.of} {bound}{gap}; {self.status.value})"
 
     def to_dataframe(self) -> DataFrame:
         """The ladder with one line per observation machine: its size, the work, and the best bound after it."""
-        columns = tuple(field.name for field in fields(BoundStep))
+        columns = ("machine", "entries", "rounds", "bound", "sees_observations", "seconds")
         return data_frame([{name: getattr(rung, name) for name in columns} for rung in self.ladder], columns)
 
 
@@ -217,7 +246,8 @@ class CertifiedSolution(Result):
         """Return the keys of the solution, the bound and the gaps, and the rest of the certificate in `certificate`."""
         proven = replace(self.certificate, measurement=self.solution.measurement).to_dict()
         repeated = keys_of(Measurement) - {"seconds"}
-        bounds = {name: proven[name] for name in ("upper_bound", "gap", "relative_gap")}
+        names: tuple[str, ...] = ("upper_bound", "lower_bound", "gap", "relative_gap")
+        bounds = {name: proven[name] for name in names if name in proven}
         nested = {name: value for name, value in proven.items() if name not in repeated}
         return {**self.solution.to_dict(), **bounds, "certificate": nested}
 
@@ -251,7 +281,10 @@ def certify(
 
         H(Z | Y) of any policy that meets the task <= max over policies of E[c] + multipliers . (payoffs - thresholds),
 
-    and the right side is found by dynamic programming.
+    and the right side is found by dynamic programming. Where the task minimises, the bound is a lower one, by dynamic
+    programming over the observer's beliefs. It is exact where all beliefs fit; elsewhere the observer is taken to learn
+    more than it does. It holds for all policies or, where the policy's class (without a policy: the problem's) looks at
+    nothing but observations, for all that do so.
 
     problem: an object, the name of a file, or the name of a scenario.
     policy: one to compare with: an object, the name of a file, or the Solution of this problem, whose compiled problem
@@ -262,12 +295,11 @@ def certify(
     max_memory: the memory that may be used, in GiB; belief graphs keep to all of it.
     observation_aware: whether policies that see the observations are to be bounded; by default only where `policy` is
         one of them: without them the bound is tighter.
-    machines: the observation machines to use, in this order; chosen by size unless given.
+    machines: the observation machines to use, in this order; chosen by size unless given. Only for upper bounds.
     stop: ends the work with the best bound so far when it is requested; without one, Ctrl-C raises KeyboardInterrupt.
     on_progress: called with the state of the search now and then.
-    Raises InputError for tasks that minimise (the argument bounds from above only) and for a policy that does not fit,
-    BudgetError when the problem itself is too large, StoppedError when `stop` is requested before the problem is
-    compiled.
+    Raises InputError for a policy that does not fit and for machines where the task minimises, BudgetError when the
+    problem itself is too large, StoppedError when `stop` is requested before the problem is compiled.
     """
     deadline = Deadline(time_limit)
     check_numbers(
@@ -288,26 +320,37 @@ def certify(
         finding = f"is about the problem '{solution.product.problem.name}' as it was then"
         raise InputError([Fault("solution", finding, "give the problem that was solved")])
     chosen = None if policy is None else policy.policy if isinstance(policy, Solution) else as_policy(policy, read)
-    check_certifiable(read)
+    if read.task.minimise and machines is not None:
+        finding = "observation machines bound from above, but the task minimises"
+        raise InputError([Fault("machines", finding, "leave them out")])
     aware = observation_aware or (
         chosen is not None and any(one.sees_observations for one in chosen.policy_class.conditions)
     )
+    scope = read.policy_class if chosen is None else chosen.policy_class
+    blind = read.task.minimise and not observation_aware and sees_observations_alone(scope)
     with interruptible(stop, keep_answer=False) as own_stop:
         own_stop.check()
-        search = _CertificateSearch.of(
+        start = _Start.of(
             read,
             chosen,
             solution,
             gap=gap,
             deadline=deadline,
             budget=Budget(memory=round(max_memory * 2**30)),
-            aware=aware,
             stop=own_stop,
             on_progress=on_progress or (lambda step: None),
         )
+        if read.task.minimise:
+            return _certify_least(start, deadline, blind=blind)
+        search = _CertificateSearch.of(start, aware=aware)
         with own_stop.limit(deadline.left):
             status = search.run(machines, deadline)
     return search.certificate(status, deadline.elapsed)
+
+
+def sees_observations_alone(policy_class: PolicyClass) -> bool:
+    """Return whether all that the policies of a class look at follows from the observations so far."""
+    return all(refines(Observations("all"), condition) for condition in policy_class.conditions)
 
 
 def _are_machines(machines: object) -> bool:
@@ -315,16 +358,6 @@ def _are_machines(machines: object) -> bool:
     listed = isinstance(machines, tuple | list) and len(machines) > 0
     parts = ("name", "begin", "step")  # of the protocol ObservationMachine
     return listed and all(hasattr(one, part) for one in machines for part in parts)  # type: ignore[attr-defined]
-
-
-def check_certifiable(problem: Problem) -> None:
-    """Raise InputError where there can be no certificate, whatever the policy.
-
-    problem: the problem.
-    """
-    if problem.task.minimise:
-        finding = "asks for as little as possible; only the most that policies can reach has a certificate"
-        raise InputError([Fault("task.objective", finding, "write 'objective: maximise'")])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -344,19 +377,22 @@ class _Products:
         return self.compiled[-1]
 
 
-@dataclass(slots=True, eq=False)
-class _CertificateSearch:
-    """One certificate in the making. The problem is compiled once per policy class."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Start:
+    """What every certificate begins with: the compiled problem, the measured policy, and what needs no search."""
 
     products: _Products
-    process: HiddenProcess  # for policies that look at the state
     policy: Policy | None  # the one given
     vector: FloatArray | None  # [slot], that policy's, if it is known from a solution
-    ladder: BoundSearch
-    budget: Budget
+    decisions: Decisions
+    uncertainty: Uncertainty  # over the secret's values
     measurement: Measurement | None
-    trivial: float  # the bound that needs no search
+    scales: FloatArray  # [requirement]: how far payoffs can move
+    infeasible: bool  # some requirement is out of reach of every policy
     gap: float
+    budget: Budget
+    stop: Stop
+    on_progress: Callable[[BoundStep], None]
 
     @classmethod
     def of(
@@ -368,11 +404,10 @@ class _CertificateSearch:
         gap: float,
         deadline: Deadline,
         budget: Budget,
-        aware: bool,
         stop: Stop,
         on_progress: Callable[[BoundStep], None],
-    ) -> _CertificateSearch:
-        """Compile the problem, measure the policy and prove what needs no search.
+    ) -> _Start:
+        """Compile the problem, measure the policy and refute the task where that needs no search.
 
         policy: the one given, None for none. solution: what `solve` knows of it, if it comes from there.
         Raises StoppedError when `stop` is requested before the problem is compiled.
@@ -380,7 +415,6 @@ class _CertificateSearch:
         products = _Products(problem, stop, [] if solution is None else [solution.product])
         process = products.of(_STATE).process
         decisions = Decisions.of(process, forever=problem.task.over == "forever", stop=stop)
-        uncertainty = problem.task.of.over(products.of(_STATE).secret_values)
         vector = None if solution is None else solution.pi
         measurement = None
         if solution is not None and solution.measurement.uncertainty.method == "exact":
@@ -395,31 +429,67 @@ class _CertificateSearch:
                 pi = product.policy_vector(policy) if vector is None else vector
                 whole = Budget(nodes=budget.nodes, memory=budget.memory)
                 measurement = measure_product(product, pi, budget=whole, sequences=0, stop=stop)
-        known = measurement.uncertainty.lower if measurement is not None and measurement.feasible else -math.inf
-        achieved = known if policy is not None else -math.inf
-        proof = first_proof(decisions, uncertainty)
-        trivial = proof.bound
-        scales = np.ones(len(decisions.names))
+        scales, infeasible = np.ones(len(decisions.names)), False
         with suppress(StoppedError), stop.part(deadline.left) as part:  # when time is up no search follows
             largest = _largest_payoffs(decisions, stop=part)
             scales = _payoff_scales(process, largest)
-            if _find_unattainable(decisions, largest) and known == -math.inf:  # a policy that meets the task refutes it
-                proof = Proof(-math.inf, proof.multipliers)
-        ladder = BoundSearch(
-            decisions,
-            uncertainty,
-            scales,
-            aware,
-            achieved,
-            gap,
-            budget.memory,
-            stop,
+            met = measurement is not None and measurement.feasible  # which refutes that it is infeasible
+            infeasible = bool(_find_unattainable(decisions, largest)) and not met
+        uncertainty = problem.task.of.over(products.of(_STATE).secret_values)
+        return cls(
+            products, policy, vector, decisions, uncertainty, measurement, scales, infeasible, gap, budget, stop,
             on_progress,
+        )  # fmt: skip
+
+    def known(self, end: Literal["lower", "upper"]) -> float | None:
+        """Return one end of what a policy that meets the task reaches, the uniform one or that given; None: none."""
+        if self.measurement is None or not self.measurement.feasible:
+            return None
+        return self.measurement.uncertainty.lower if end == "lower" else self.measurement.uncertainty.upper
+
+
+@dataclass(slots=True, eq=False)
+class _CertificateSearch:
+    """One certificate of an upper bound in the making. The problem is compiled once per policy class."""
+
+    products: _Products
+    process: HiddenProcess  # for policies that look at the state
+    policy: Policy | None  # the one given
+    vector: FloatArray | None  # [slot], that policy's, if it is known from a solution
+    ladder: BoundSearch
+    budget: Budget
+    measurement: Measurement | None
+    trivial: float  # the bound that needs no search
+    gap: float
+
+    @classmethod
+    def of(cls, start: _Start, *, aware: bool) -> _CertificateSearch:
+        """Prove what needs no search. aware: whether policies that see the observations are to be bounded."""
+        reached = start.known("lower")
+        known = -math.inf if reached is None else reached
+        proof = first_proof(start.decisions, start.uncertainty)
+        trivial = proof.bound
+        if start.infeasible:
+            proof = Proof(-math.inf, proof.multipliers)
+        ladder = BoundSearch(
+            start.decisions,
+            start.uncertainty,
+            start.scales,
+            aware,
+            known if start.policy is not None else -math.inf,
+            start.gap,
+            start.budget.memory,
+            start.stop,
+            start.on_progress,
             proof,
             aware_bound=proof.bound,
             known=known,
         )
-        return cls(products, process, policy, vector, ladder, budget, measurement, trivial, gap)
+        process = start.decisions.process
+        return cls(
+            start.products, process, start.policy, start.vector, ladder, start.budget, start.measurement, trivial,
+            start.gap,
+        )  # fmt: skip
 
     def run(self, machines: tuple[ObservationMachine, ...] | None, deadline: Deadline) -> CertificateStatus:
         """Climb from machine to machine until the gap is reached, the deadline passes or none is left; say which."""
@@ -530,9 +600,75 @@ class _CertificateSearch:
         )
 
 
-def is_trivial(bound: float, trivial: float) -> bool:
-    """Return whether a bound says no more than the one that needs no search, up to rounding."""
-    return bound >= trivial - 1e-9 * max(1.0, abs(trivial))
+def _certify_least(start: _Start, deadline: Deadline, *, blind: bool) -> Certificate:
+    """Return the certificate of a task that minimises.
+
+    blind: whether only policies that see nothing but the observations are bounded.
+    """
+    product, decisions, uncertainty = start.products.of(_STATE), start.decisions, start.uncertainty
+    prescriptions = Prescriptions.of(product, decisions, shared=blind)
+    lowest = float(uncertainty.certain.min(initial=uncertainty.highest))
+    reached = start.known("upper")
+    known = math.inf if reached is None else reached
+    search = LeastSearch(
+        prescriptions,
+        ProgramStack(prescriptions, uncertainty, {}),
+        start.scales,
+        trivial=lowest - 4.0 * UNIT * abs(lowest),
+        achieved=known if start.policy is not None else math.inf,
+        known=known,
+        wanted=start.gap,
+        memory=start.budget.memory,
+        stop=start.stop,
+        on_rung=start.on_progress,
+        infeasible=start.infeasible,
+    )
+    with start.stop.limit(deadline.left):
+        try:
+            if not search.done:
+                search.climb(deadline)
+            status = CertificateStatus.FINEST
+        except StoppedError:
+            status = CertificateStatus.INTERRUPTED if start.stop.interrupted else CertificateStatus.TIME
+    if search.optimal:
+        status = CertificateStatus.OPTIMUM
+    elif search.done:
+        status = CertificateStatus.GAP
+    if search.infeasible:
+        status = CertificateStatus.INFEASIBLE
+    of = start.products.problem.task.of
+    return Certificate(
+        problem=start.products.problem.name,
+        of=of.name,
+        unit=of.unit,
+        upper_bound=None,
+        trivial_bound=search.trivial,
+        upper_bound_aware=None,
+        aware=True,
+        measurement=start.measurement,
+        given=start.policy is not None,
+        prices=dict(zip(decisions.names, search.multipliers.tolist(), strict=True)),
+        machine=search.machine,
+        ladder=tuple(search.rungs),
+        status=status,
+        seconds=deadline.elapsed,
+        lower_bound=math.inf if search.infeasible else search.bound,
+        blind=blind,
+    )
+
+
+def is_trivial(bound: float, trivial: float, *, minimise: bool = False) -> bool:
+    """Return whether a bound says no more than the one that needs no search, up to rounding.
+
+    minimise: whether it is a lower bound.
+    """
+    rounding = 1e-9 * max(1.0, abs(trivial))
+    return bound <= trivial + rounding if minimise else bound >= trivial - rounding
+
+
+def _upper(bound: float | None) -> float:
+    """Return an upper bound; minus infinity where there is none."""
+    return -math.inf if bound is None else bound
 
 
 def with_bound(
@@ -543,23 +679,27 @@ def with_bound(
     stop: Stop | None = None,
     on_progress: Callable[[BoundStep], None] | None = None,
 ) -> Comparison:
-    """Return the comparison with a certified bound; without one where the task minimises or is met by no class.
+    """Return the comparison with a certified bound; without one where no class meets the task.
 
     A comparison whose bound was interrupted says so, and has the best bound by then, if there is one.
 
     problem: the problem that was compared. time: seconds for the certificate. stop, on_progress: as in `certify`.
     """
     feasible = [rung for rung in comparison.rungs if rung.measurement.feasible]
-    if problem.task.minimise or not feasible:
+    if not feasible:
         return comparison
-    best = max(feasible, key=lambda rung: rung.measurement.uncertainty.lower)
-    conditions = [one for rung in comparison.rungs for one in rung.policy.policy_class.conditions]
+    sign = -1.0 if problem.task.minimise else 1.0
+    best = max(feasible, key=lambda rung: sign * rung.measurement.uncertainty.lower)
+    classes = [rung.policy.policy_class for rung in comparison.rungs]
+    aware = any(condition.sees_observations for one in classes for condition in one.conditions)
+    if problem.task.minimise:  # the bound holds for all, or for all that look at nothing but observations
+        aware = not all(sees_observations_alone(one) for one in classes)
     try:
         certificate = certify(
             problem,
             best.policy,
             time_limit=time,
-            observation_aware=any(condition.sees_observations for condition in conditions),
+            observation_aware=aware,
             stop=stop,
             on_progress=on_progress,
         )
@@ -569,6 +709,7 @@ def with_bound(
         bounded = replace(
             comparison,
             upper_bound=certificate.upper_bound,
+            lower_bound=certificate.lower_bound,
             scope=certificate.scope,
             is_trivial=certificate.is_trivial,
         )

@@ -49,13 +49,13 @@ def slack(
     actions = int(np.diff(moves.choice_start).max(initial=1))
     operations = (horizon + 2) * (branches + 2 * emitted + actions + len(decisions.names) + 8)
     operations += decisions.start_state.size * emitted + ends + decisions.windows.delay
-    magnitude = float(np.abs(costs).max(initial=0.0)) + _paid(decisions, multipliers)
+    magnitude = float(np.abs(costs).max(initial=0.0)) + most_paid(decisions, multipliers)
     if penalty is not None:
         magnitude += 2.0 * float(np.abs(penalty).max(axis=1, initial=0.0).sum())
     return sum_error(4 * operations, magnitude)
 
 
-def _paid(decisions: Decisions, multipliers: FloatArray) -> float:
+def most_paid(decisions: Decisions, multipliers: FloatArray) -> float:
     """Return sum_i multiplier_i (sum_t discount_i^t max |reward_i| + max |final_i| + max |tail_i| + |threshold_i|).
 
     It is the most that weighted payoffs and thresholds can amount to.

@@ -38,7 +38,7 @@ def command(
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Prove how much any policy could hide, whatever it remembers.
+    """Prove how much any policy could hide, whatever it remembers (or how little, where the task minimises).
 
     With a policy, the answer says how far it is at most from the best possible. Ctrl-C, and --time-limit
     when it is over, end the work with the best bound so far.

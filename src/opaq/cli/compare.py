@@ -159,7 +159,7 @@ def _add_bound(
         bounded = with_bound(
             comparison, problem, time=seconds, stop=work.stop, on_progress=bound_progress(work.progress)
         )
-        if bounded.interrupted and bounded.upper_bound is None:
+        if bounded.interrupted and bounded.bound is None:
             work.progress.note("the bound is left out: interrupted")
         return bounded
 

@@ -46,7 +46,7 @@ def after_measure(
         return _simulate(source, policy)
     if policy is None:
         return command_line("solve", source, save_policy=free_name())
-    if not measurement.feasible or not certifiable(problem):
+    if not measurement.feasible:
         return command_line("solve", source, initial_policy=policy, save_policy=free_name())
     return command_line("certify", source, policy=policy, ignore_model_mismatch=ignore_model_mismatch)
 
@@ -66,7 +66,7 @@ def after_solve(
     policy_file: where the policy was written to, if anywhere. run: the folder of the run, if it is kept.
     options: those that decided the answer, None where not given. certificate: of the policy, if there is one already.
     """
-    certify = certificate is None and certifiable(problem)
+    certify = certificate is None
     if policy_file is not None:
         return command_line("certify", source, policy=policy_file) if certify else _look(source, policy_file)
     if run is not None:
@@ -101,8 +101,7 @@ def after_compare(source: str, problem: Problem, comparison: Comparison, *, fold
         return ""
     if folder is not None:
         policy = folder / name_policy_file(best.name)
-        known = comparison.upper_bound is not None or not certifiable(problem)
-        return _look(source, policy) if known else command_line("certify", source, policy=policy)
+        return _look(source, policy) if comparison.bound is not None else command_line("certify", source, policy=policy)
     if _WITHOUT_NUMBER in best.name:
         return command_line("compare", source, classes=best.name.replace(" ", ""), save_policies="policies")
     return command_line("solve", source, conditions=best.name.replace(" ", ""), save_policy=free_name())
@@ -154,18 +153,6 @@ def command_line(command: str, source: str | None, **options: Any) -> str:
         elif value is not None and value is not False:
             words += [flag(name), str(value)]
     return shlex.join(words)
-
-
-def certifiable(problem: Problem) -> bool:
-    """Return whether the problem can have a certificate, by the checks that `certify` makes before any work."""
-    from opaq.certificates.certify import check_certifiable
-    from opaq.errors import InputError
-
-    try:
-        check_certifiable(problem)
-    except InputError:
-        return False
-    return True
 
 
 def free_name() -> str:

@@ -86,10 +86,6 @@ def command(
     assert source is not None
     problem = _read_problem(source, resume, quiet=quiet)
     check_grid(problem, source, grid=grid, time=grid_time, as_json=as_json)
-    if certify:
-        from opaq.certificates.certify import check_certifiable
-
-        check_certifiable(problem)
     if run_folder is not None and resume is None:
         from opaq.solvers.runs import begin_run
 

@@ -162,16 +162,20 @@ class GivenAnswers:
         if certificate is None:
             return self, ""
         text = certificate.status_text
-        if comparison is None or comparison.upper_bound is None:
+        if comparison is None or comparison.bound is None:
             return self, text
         if (certificate.of, certificate.scope) != (comparison.objective.of.name, comparison.scope):
             return self, text
-        if comparison.upper_bound < certificate.upper_bound:
+        tighter = (max if certificate.minimise else min)(certificate.bound, comparison.bound)
+        if comparison.bound == tighter != certificate.bound:
             text = f"the bound is that of the comparison of classes; the certificate's own: {text}"
-        tighter = min(certificate.upper_bound, comparison.upper_bound)
         if not math.isfinite(tighter):
             return self, certificate.status_text
-        certificate, comparison = replace(certificate, upper_bound=tighter), replace(comparison, upper_bound=tighter)
+        if certificate.minimise:
+            proven = replace(certificate, lower_bound=tighter), replace(comparison, lower_bound=tighter)
+        else:
+            proven = replace(certificate, upper_bound=tighter), replace(comparison, upper_bound=tighter)
+        certificate, comparison = proven
         return replace(self, certificate=certificate, comparison=comparison), text
 
     def solution_data(self, *, most_steps: int) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from opaq.opacity.amount import Amount
 
 NOISE = 1e-12  # probabilities and bits below this are rounding errors
 TRIVIAL = "the trivial bound: no secret with as many values exceeds it"
+TRIVIAL_LOWER = "the trivial bound: a secret that is known has no less"
 _SINGULAR = {"bits": "bit", "guesses": "guess"}
 _VANISHING = 5e-7  # on a page, smaller figures are shown as 0
 _OPTIMAL = 1e-3  # a policy this close to a bound is called optimal to within that
@@ -94,12 +95,29 @@ def amount_cell(amount: Amount, *, sign: str = "") -> str:
     return f"[{amount.lower:{sign}.4f}, {amount.upper:{sign}.4f}]"
 
 
-def bound_cell(bound: float | None, *, trivial: bool = False) -> str:
-    """Return an upper bound as the cell of a table; empty where there is none.
+def bound_cell(bound: float | None, *, trivial: bool = False, minimise: bool = False) -> str:
+    """Return a bound as the cell of a table; empty where there is none.
 
-    trivial: True adds that the bound follows from the number of secret values alone.
+    trivial: True adds that the bound follows from the number of secret values alone. minimise: it is a lower one.
     """
-    return "" if bound is None else f"<= {round_up(bound, 5)}{' (trivial)' if trivial else ''}"
+    if bound is None:
+        return ""
+    return (
+        f"{f'>= {round_down(bound, 5)}' if minimise else f'<= {round_up(bound, 5)}'}{' (trivial)' if trivial else ''}"
+    )
+
+
+def bound_words(bound: float, *, unit: str = "", minimise: bool = False) -> str:
+    """Return what a bound says of a policy: "exceeds 1.0000 bits" or, of a lower one, "gets below 0.2000 bits".
+
+    unit: with a space before it, or empty.
+    """
+    return f"gets below {round_down(bound)}{unit}" if minimise else f"exceeds {round_up(bound)}{unit}"
+
+
+def trivial_words(*, minimise: bool) -> str:
+    """Return what is said of a bound that needs no search; minimise: of a lower one."""
+    return TRIVIAL_LOWER if minimise else TRIVIAL
 
 
 def drawn_amount(amount: Amount, *, minimise: bool = False) -> tuple[float, float, float]:
@@ -115,13 +133,20 @@ def drawn_amount(amount: Amount, *, minimise: bool = False) -> tuple[float, floa
     return reached if amount.method == "interval" else value, amount.lower, amount.upper
 
 
-def gap_words(reached: Amount, bound: float, *, unit: str = "", subject: str = "this one") -> str:
-    """Return how far a policy is below a bound at most, from the least that it is proven to reach.
+def gap_words(
+    reached: Amount, bound: float, *, unit: str = "", subject: str = "this one", minimise: bool = False
+) -> str:
+    """Return how far a policy is from a bound at most, from the least that it is proven to reach.
 
-    reached: the amount of the policy; its lower end is named where it is not exact.
-    bound: an upper bound on the same amount. unit: with a space before it, or empty. subject: the policy, in words.
+    reached: the amount of the policy; its lower end is named where it is not exact, or its upper one of a lower bound.
+    bound: a bound on the same amount. unit: with a space before it, or empty. subject: the policy, in words.
+    minimise: it is a lower bound.
     Empty where it says nothing: nothing was reached for certain of a positive bound, or all of it up to 1e-3.
     """
+    if minimise:
+        gap = reached.upper - bound
+        most = "" if reached.method == "exact" else f" proven to have {round_up(reached.upper)} at most,"
+        return "" if gap <= _OPTIMAL else f"{subject} is{most} at most {round_up(gap)}{unit} above the bound"
     gap = bound - reached.lower
     if gap <= _OPTIMAL:
         return ""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.certificates.certify import DEFAULT_TIME, check_certifiable
+from opaq.certificates.certify import DEFAULT_TIME
 from opaq.certificates.certify import certify as prove_bound
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.files import write_text
@@ -94,8 +94,6 @@ def make_report(
     wanted = [kind for kind, is_wanted in {"certificate": certify, "comparison": compare}.items() if is_wanted]
     if twice := [kind for kind in wanted if getattr(answers, kind) is not None]:
         raise InputError([Fault(kind, "is given and asked for", "leave one of them out") for kind in twice])
-    if certify:
-        check_certifiable(problem)
     first = deadline.part(1.0 / (1 + len(wanted)))  # what one part does not use is shared by those to come
     solved = answers.solution if getattr(answers.solution, "policy", None) is not None else None  # not from a file
     if solved is not None and policy not in (None, solved.policy):

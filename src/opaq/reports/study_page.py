@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from opaq.codec import encode, key
+from opaq.codec import encode, if_known, key
 from opaq.errors import escape_invisible
 from opaq.model.uncertainty import Shannon
 from opaq.opacity.amount import Amount, Target
@@ -28,6 +28,7 @@ _FIGURES = {  # key of a figure -> its title; the order is that of the table
     "opacity": "opacity (bits)",
     "objective": "hidden",
     "upper_bound": "bound",
+    "lower_bound": "lower bound",
     "value": "reached",
     "return": "return",
     "guess_error": "guess error",
@@ -52,6 +53,7 @@ class PagePoint:
     expected_return: as in a measurement; null where there is no answer.
     guess_error: as in a measurement; null where there is no answer.
     upper_bound: what no policy exceeds; null where that is not known.
+    lower_bound: of tasks that minimise: what no policy gets below; left out where that is not known.
     is_trivial: whether the bound says no more than the number of secret values does.
     gap: of a sweep, from the value to the bound; null where that is not known.
     slope: of a front, what one more unit of threshold changes; else null.
@@ -70,6 +72,7 @@ class PagePoint:
     expected_return: float | None = field(default=None, metadata=key("return"))
     guess_error: Amount | None = None
     upper_bound: float | None = None
+    lower_bound: float | None = field(default=None, metadata=if_known())
     is_trivial: bool = False
     gap: float | None = None
     slope: float | None = None
@@ -367,6 +370,7 @@ def _sweep_point(point: StudyPoint, of: str) -> PagePoint:
         expected_return=_finite(point.expected_return),
         guess_error=point.guess_error,
         upper_bound=_finite(point.upper_bound),
+        lower_bound=_finite(point.lower_bound),
         gap=_finite(point.gap),
         seconds=_finite(point.seconds),
         error=point.error or None,
@@ -386,6 +390,7 @@ def _front_point(point: FrontierPoint, name: str, front: Frontier) -> PagePoint:
         expected_return=_finite(point.expected_return),
         guess_error=point.guess_error,
         upper_bound=_finite(point.upper_bound),
+        lower_bound=_finite(point.lower_bound),
         is_trivial=point.is_trivial,
         slope=_finite(point.slope),
         seconds=_finite(point.seconds),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from opaq.codec import Result, flat, key, live
+from opaq.codec import Result, flat, if_known, key, live
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_types
 from opaq.load import as_problem
@@ -87,6 +87,7 @@ class Comparison(NotebookView, ContentEq, Result):
     seconds: the time of all of it.
     interrupted: whether Ctrl-C or SIGTERM ended the work.
     upper_bound: what no policy in `scope` exceeds of what the task is about; null where none was certified.
+    lower_bound: of a task that minimises: what no policy in `scope` gets below; left out where none was certified.
     scope: which policies the bound holds for; empty without one.
     is_trivial: whether the bound says no more than the number of secret values does.
     problem_file: what the problem was read from; null where that is not known.
@@ -106,11 +107,17 @@ class Comparison(NotebookView, ContentEq, Result):
     scope: str = ""
     is_trivial: bool = False
     problem_file: str | None = None
+    lower_bound: float | None = field(default=None, metadata=if_known())
 
     @property
     def minimise(self) -> bool:
         """Whether the task asks for as little as possible."""
         return self.objective.minimise
+
+    @property
+    def bound(self) -> float | None:
+        """The upper bound or, where the task minimises, the lower one; None where none was certified."""
+        return self.lower_bound if self.minimise else self.upper_bound
 
     def __repr__(self) -> str:
         rungs = ", ".join(f"{rung.name} {rung.measurement.opacity.value:.4g}" for rung in self.rungs[:4])

@@ -17,7 +17,7 @@ from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.layers import Layers, build_layers
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.sweeps import Sweeper
-from opaq.codec import infinity, key
+from opaq.codec import if_known, infinity, key, unless
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import Uncertainty
@@ -38,17 +38,24 @@ class BoundStep:
     machine: the observation machine, by name.
     entries: its size: pairs of a product state and a node of the machine.
     rounds: how many rounds the ascent has made.
-    bound: the best upper bound so far, this machine's or an earlier one's.
+    upper: the best upper bound so far, this machine's or an earlier one's; left out where the task minimises.
     sees_observations: whether policies that see the observations are bounded too.
     seconds: the time that the machine took.
+    lower: the best lower bound so far, of a task that minimises; left out elsewhere.
     """
 
     machine: str
     entries: int = field(metadata=key("num_entries"))
     rounds: int = field(metadata=key("num_rounds"))
-    bound: float = field(metadata=infinity(math.inf, "upper_bound"))
+    upper: float | None = field(metadata={**infinity(math.inf, "upper_bound"), **unless("lower_bound")})
     sees_observations: bool
     seconds: float
+    lower: float | None = field(default=None, metadata=key("lower_bound", **if_known()))
+
+    @property
+    def bound(self) -> float:
+        """The best bound so far: the upper one or, where the task minimises, the lower one."""
+        return self.lower if self.lower is not None else math.inf if self.upper is None else self.upper
 
 
 @dataclass(slots=True, eq=False)

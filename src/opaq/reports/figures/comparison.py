@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from opaq.certificates.certify import Certificate
 from opaq.errors import check_types
 from opaq.reports.figures.style import COLOURS, SMALL, Column, add_title, figure_text, new_figure
-from opaq.reports.numbers import drawn_amount, figure_title, page_amount, round_up
+from opaq.reports.numbers import bound_words, drawn_amount, figure_title, page_amount
 from opaq.solvers.compare import Comparison
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def plot_comparison(
         },
         optional=("certificate",),
     )
-    bound = comparison.upper_bound if certificate is None else certificate.upper_bound
+    bound = comparison.bound if certificate is None else certificate.bound
     bound = bound if bound is not None and math.isfinite(bound) else None
     height = 0.75 + 0.2 * max(2, len(comparison.rungs)) + (0.25 if title else 0.0)
     with new_figure(column, height=height) as figure:
@@ -58,7 +58,7 @@ def plot_comparison(
         _fit(axes, comparison, bound)
         _draw_classes(axes, comparison)
         if bound is not None:
-            _draw_bound(axes, bound)
+            _draw_bound(axes, bound, minimise=comparison.minimise)
         axes.set_xlabel(figure_title(comparison.objective.of.name))
         add_title(figure, title, column=column)
     return figure
@@ -85,12 +85,12 @@ def _draw_classes(axes: Axes, comparison: Comparison) -> None:
     axes.grid(axis="x")
 
 
-def _draw_bound(axes: Axes, bound: float) -> None:
-    """Draw the bound as an upright line, with words above it."""
-    words = f"no policy exceeds {round_up(bound)}"
+def _draw_bound(axes: Axes, bound: float, *, minimise: bool) -> None:
+    """Draw the bound as an upright line, with words above it; minimise: it is a lower one."""
+    words = f"no policy {bound_words(bound, minimise=minimise)}"
     axes.axvline(bound, color=COLOURS[1], linestyle="--")
     axes.annotate(words, (bound, 1.0), (0, 2), xycoords=("data", "axes fraction"), textcoords="offset points",
-                  ha="right", va="bottom", fontsize=SMALL, color=COLOURS[1])  # fmt: skip
+                  ha="left" if minimise else "right", va="bottom", fontsize=SMALL, color=COLOURS[1])  # fmt: skip
 
 
 def _fit(axes: Axes, comparison: Comparison, bound: float | None) -> None:
@@ -104,4 +104,5 @@ def _fit(axes: Axes, comparison: Comparison, bound: float | None) -> None:
     room = 0.08
     axes.set_xlim(low - 0.1 * spread, high + room * spread)
     if bound is not None:
-        axes.axvspan(bound, high + room * spread, facecolor=COLOURS[1], alpha=0.12, edgecolor="none", zorder=0)
+        beyond = (low - 0.1 * spread, bound) if comparison.minimise else (bound, high + room * spread)
+        axes.axvspan(*beyond, facecolor=COLOURS[1], alpha=0.12, edgecolor="none", zorder=0)

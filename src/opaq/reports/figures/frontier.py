@@ -42,9 +42,9 @@ class _FrontMark:
         """
         with expect("points with a return and an opacity"):
             if isinstance(point, FrontierPoint):
-                across, hidden, *rest = point.expected_return, point.opacity, point.upper_bound, point.slope
+                across, hidden, *rest = point.expected_return, point.opacity, point.bound, point.slope
             elif isinstance(point, Mapping):
-                across, hidden, *rest = point["return"], point["opacity"], point.get("upper_bound"), point.get("slope")
+                across, hidden, *rest = point["return"], point["opacity"], _bound_of(point), point.get("slope")
             else:
                 across, hidden, *rest = point
             if isinstance(hidden, Mapping):
@@ -70,7 +70,7 @@ def plot_frontier(
 
     points: a `Frontier`, or the answer of `opaq frontier` as a mapping, as its JSON holds it; its axes are what is
         traded against what. Or a list of points: tuples (return, opacity[, bound[, slope]]), or mappings with
-        `return`, `opacity` (a number, or an amount as JSON has it), `upper_bound` and `slope`.
+        `return`, `opacity` (a number, or an amount as JSON has it), `upper_bound` or `lower_bound`, and `slope`.
     threshold: a return to mark, such as that of the task.
     column: how wide: "single" (3.4 in) or "double" (7 in).
     title: a line above the figure; none unless given.
@@ -89,7 +89,7 @@ def plot_frontier(
         raise InputError([Fault("points", "there is none", "give at least one (return, opacity)")])
     with new_figure(column, height=2.35 + (0.25 if title else 0.0)) as figure:
         axes = figure.subplots()
-        entries = _draw(axes, marks)
+        entries = _draw(axes, marks, minimise=isinstance(front, Frontier) and front.objective.minimise)
         if threshold is not None:
             entries["threshold"] = axes.axvline(threshold, color=COLOURS[6], linestyle=":", linewidth=0.9)
         axes.set(xlabel=across, ylabel=upwards)
@@ -106,12 +106,15 @@ def _marks(front: Frontier) -> list[_FrontMark]:
     for point in front.points:
         value, lower, upper = drawn_amount(point.measurement.uncertainty, minimise=front.objective.minimise)
         bar = (lower, upper) if upper > lower else None
-        marks.append(_FrontMark(point.value, value, point.upper_bound, point.slope, bar))
+        marks.append(_FrontMark(point.value, value, point.bound, point.slope, bar))
     return marks
 
 
-def _draw(axes: Axes, marks: list[_FrontMark]) -> dict[str, Any]:
-    """Draw policies, bounds and tangents; return name -> artist, for the legend. marks: by return."""
+def _draw(axes: Axes, marks: list[_FrontMark], *, minimise: bool) -> dict[str, Any]:
+    """Draw policies, bounds and tangents; return name -> artist, for the legend.
+
+    marks: by return. minimise: bounds are lower ones.
+    """
     earned, hidden = [mark.across for mark in marks], [mark.height for mark in marks]
     (policies,) = axes.plot(earned, hidden, color=COLOURS[0], marker="o", zorder=3)
     entries: dict[str, Any] = {"best policy found": policies}
@@ -124,7 +127,8 @@ def _draw(axes: Axes, marks: list[_FrontMark]) -> dict[str, Any]:
     bounded = [(mark.across, mark.height, mark.bound) for mark in marks if mark.bound is not None]
     if bounded:
         at, below, bounds = (list(each) for each in zip(*bounded, strict=True))
-        (entries["no policy exceeds"],) = axes.plot(at, bounds, color=COLOURS[1], linestyle="--", marker="v")
+        words, marker = ("no policy gets below", "^") if minimise else ("no policy exceeds", "v")
+        (entries[words],) = axes.plot(at, bounds, color=COLOURS[1], linestyle="--", marker=marker)
         axes.fill_between(at, below, bounds, color=COLOURS[1], alpha=0.12, linewidth=0)
     reach = _TANGENT * ((earned[-1] - earned[0]) or 1.0)
     for mark in marks:
@@ -134,6 +138,12 @@ def _draw(axes: Axes, marks: list[_FrontMark]) -> dict[str, Any]:
             heights = [mark.height - rise, mark.height + rise]
             (entries["slope"],) = axes.plot(ends, heights, color=COLOURS[2], linewidth=1.8, alpha=0.8, zorder=4)
     return entries
+
+
+def _bound_of(point: Mapping[str, Any]) -> Any:
+    """Return the bound of either kind of a point as JSON has it; None where there is none."""
+    upper = point.get("upper_bound")
+    return point.get("lower_bound") if upper is None else upper
 
 
 def _finite(value: Any) -> float:

@@ -13,14 +13,14 @@ from opaq.certificates.certify import Certificate
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.reports.numbers import (
-    TRIVIAL,
+    bound_words,
     method_words,
     page_amount,
     page_number,
     page_percent,
     round_down,
-    round_up,
     share_below,
+    trivial_words,
 )
 from opaq.reports.study_page import PagePoint, StudyPage, abbreviate
 
@@ -67,9 +67,9 @@ def cards(measurement: Measurement, certificate: Certificate | None, how: str = 
     measurement: that of the policy. certificate: its bound is marked on the gauge where it is about opacity.
     how: how the bound was obtained, in words; the certificate's own words unless given.
     """
-    bounded = certificate is not None and certificate.of == "opacity" and math.isfinite(certificate.upper_bound)
+    bounded = certificate is not None and certificate.of == "opacity" and math.isfinite(certificate.bound)
     return [
-        _opacity(measurement, certificate.upper_bound if certificate is not None and bounded else None),
+        _opacity(measurement, certificate.bound if certificate is not None and bounded else None),
         _guess_error(measurement),
         _return(measurement),
         _leakage(measurement) if certificate is None else _certificate(certificate, how or certificate.status_text),
@@ -85,7 +85,7 @@ def study_cards(page: StudyPage) -> list[Card]:
 
 
 def _opacity(measurement: Measurement, bound: float | None) -> Card:
-    """Return the card of opacity, as a share of H(secret); bound: an upper bound in bits, marked on the gauge."""
+    """Return the card of opacity, as a share of H(secret); bound: a bound in bits, marked on the gauge."""
     amount, most = measurement.opacity, measurement.secret_entropy
     value, how = page_amount(amount, page_number), method_words(amount)
     if most <= _NOISE:
@@ -135,14 +135,14 @@ def _certificate(certificate: Certificate, how: str) -> Card:
 
     Without a finite bound it says that no policy meets the task.
     """
-    bound, gap = certificate.upper_bound, certificate.gap
+    bound, gap, minimise = certificate.bound, certificate.gap, certificate.minimise
     if not math.isfinite(bound):
         return Card("Certificate", "–", notes=(_CardNote("no policy meets the task"),), how=how, state="bad")
     unit = f" {certificate.unit}" if certificate.unit else ""
-    notes = [_CardNote(f"no policy exceeds {round_up(bound)}{unit}")]
+    notes = [_CardNote(f"no policy {bound_words(bound, unit=unit, minimise=minimise)}")]
     if certificate.is_trivial:
-        notes.append(_CardNote(TRIVIAL))
-    if gap is not None and (share := share_below(bound - gap, bound)):
+        notes.append(_CardNote(trivial_words(minimise=minimise)))
+    if gap is not None and not minimise and (share := share_below(bound - gap, bound)):
         notes.append(_CardNote(f"this one is proven to reach {round_down(bound - gap)}, at most {share} below that"))
     if gap is None:
         return Card("Certificate gap", "–", notes=tuple(notes), how=how)

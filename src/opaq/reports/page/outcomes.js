@@ -137,7 +137,8 @@ function amountWords(amount, digits = 4) {
 
 function drawClasses({ comparison, measurement }) {
   const host = body('classes');
-  const bound = comparison.upper_bound;
+  const low = comparison.objective?.direction === 'minimise';
+  const bound = low ? comparison.lower_bound : comparison.upper_bound;
   const top = Math.max(measurement?.secret_entropy ?? 0, ...comparison.classes.map((rung) => rung.opacity.value), 1e-9);
   const marked = Number.isFinite(bound) && (comparison.objective?.of ?? 'opacity') === 'opacity';
   host.append(
@@ -166,7 +167,7 @@ function drawClasses({ comparison, measurement }) {
   if (Number.isFinite(bound))
     rows.push([
       'any policy',
-      `≤ ${roundedUp(bound)}`,
+      boundWords(bound, low),
       barOf(marked ? bound / top : 0, 'bound'),
       '',
       '',
@@ -181,33 +182,39 @@ function drawClasses({ comparison, measurement }) {
 
 /** What is read must still be a bound. */
 const roundedUp = (bound) => (Math.ceil(bound * 1e4 - 1e-9) / 1e4).toFixed(4);
+const roundedDown = (bound) => (Math.floor(bound * 1e4 + 1e-9) / 1e4).toFixed(4);
+const boundWords = (bound, low) => (low ? `≥ ${roundedDown(bound)}` : `≤ ${roundedUp(bound)}`);
 
 function drawCertificate({ certificate, measurement }) {
   const host = body('certificate');
   const of = (certificate.of ?? 'opacity').replaceAll('_', ' ');
   const unit = of === 'opacity' ? ' bits' : '';
   const interval = measurement?.opacity?.method === 'interval';
-  const reached = of === 'opacity' ? measurement?.opacity?.[interval ? 'lower' : 'value'] : null;
+  const end = 'lower_bound' in certificate ? 'upper' : 'lower';
+  const reached = of === 'opacity' ? measurement?.opacity?.[interval ? end : 'value'] : null;
   const ladder = arrayOf(certificate.ladder);
-  if (!Number.isFinite(certificate.upper_bound)) {
+  const lower = 'lower_bound' in certificate;
+  const bound = lower ? certificate.lower_bound : certificate.upper_bound;
+  const boundOf = (rung) => (lower ? rung.lower_bound : rung.upper_bound);
+  if (!Number.isFinite(bound)) {
     host.append(lead(`No policy meets the task. ${sentence(certificate.status_text ?? '')}`));
     return;
   }
   const words = Number.isFinite(reached) ? ` This one reaches ${amountWords(measurement.opacity)}.` : '';
   host.append(
-    lead(`No policy can exceed ${roundedUp(certificate.upper_bound)}${unit} of ${of}; this is proven${certificate.is_trivial ? ' (the trivial bound)' : ''}.${words}`),
+    lead(`No policy can ${lower ? `get below ${roundedDown(bound)}` : `exceed ${roundedUp(bound)}`}${unit} of ${of}; this is proven${certificate.is_trivial ? ' (the trivial bound)' : ''}.${words}`),
   );
-  const top = Math.max(certificate.upper_bound, ...ladder.map((rung) => rung.upper_bound ?? 0), reached ?? 0, 1e-9);
-  const low = Number.isFinite(reached) ? Math.max(0, reached - (top - reached) * 0.25 - 0.02 * top) : 0;
+  const top = Math.max(bound, ...ladder.map((rung) => boundOf(rung) ?? 0), reached ?? 0, 1e-9);
+  const low = Number.isFinite(reached) && !lower ? Math.max(0, reached - (top - reached) * 0.25 - 0.02 * top) : 0;
   const rows = ladder.map((rung) => [
     el('bdi', {
       text:
-        sentence(rung.machine).slice(0, -1) + (rung.sees_observations ? ' (policies that see the observations)' : ''),
+        sentence(rung.machine).slice(0, -1) + (rung.sees_observations && !lower ? ' (policies that see the observations)' : ''),
     }),
-    Number.isFinite(rung.upper_bound) ? `≤ ${roundedUp(rung.upper_bound)}` : '–',
-    Number.isFinite(rung.upper_bound)
+    Number.isFinite(boundOf(rung)) ? boundWords(boundOf(rung), lower) : '–',
+    Number.isFinite(boundOf(rung))
       ? barOf(
-          (rung.upper_bound - low) / (top - low || 1),
+          (boundOf(rung) - low) / (top - low || 1),
           'bound',
           Number.isFinite(reached) ? (reached - low) / (top - low || 1) : null,
         )
@@ -216,7 +223,7 @@ function drawCertificate({ certificate, measurement }) {
     `${rung.seconds.toFixed(1)} s`,
   ]);
   const head = [
-    { text: 'the bound’s memory of observations' },
+    { text: lower ? 'the program of the bound' : 'the bound’s memory of observations' },
     { text: of, kind: 'numeric' },
     { text: `${of} as a bar`, kind: 'wide', unseen: true },
     { text: 'entries', kind: 'numeric' },

@@ -4,6 +4,7 @@ const FIGURE_DIGITS = {
   opacity: 4,
   objective: 4,
   upper_bound: 4,
+  lower_bound: 4,
   guess_error: 4,
   return: 4,
   value: 4,
@@ -45,7 +46,7 @@ class Column {
       return number(raw.value, FIGURE_DIGITS[this.key]) + (error === null ? '' : ` ± ${Number(error.toPrecision(2))}`);
     }
     if (this.key === 'seconds' && !this.parameter) return formatOf(raw < 1 ? 2 : 1).format(raw);
-    if (this.key === 'upper_bound' && !this.parameter && point.is_trivial) return `${number(raw, 4)} (trivial)`;
+    if (this.key.endsWith('er_bound') && !this.parameter && point.is_trivial) return `${number(raw, 4)} (trivial)`;
     if (typeof raw === 'number')
       return this.parameter ? minus(String(Number(raw.toPrecision(7)))) : number(raw, FIGURE_DIGITS[this.key] ?? 4);
     const text = typeof raw === 'string' ? raw : JSON.stringify(raw);

@@ -127,7 +127,7 @@ class PointPlot {
       y: number(this.y.value(point)),
       interval: this.y.interval(point),
       error: this.y.error(point),
-      bound: bounded ? number(point.upper_bound) : null,
+      bound: bounded ? number(point.upper_bound ?? point.lower_bound) : null,
     };
   }
 
@@ -230,7 +230,7 @@ class PointPlot {
       drawn.some((each) => each.interval && each.error === null) &&
         entry('interval-mark', 'interval, its proven end marked'),
       drawn.some((each) => each.error !== null) && entry('interval-mark', '± standard error'),
-      drawn.some((each) => each.bound !== null) && entry('bound-key', 'no policy exceeds this (certified)'),
+      drawn.some((each) => each.bound !== null) && entry('bound-key', `no policy ${minimises(this.data) ? 'gets below' : 'exceeds'} this (certified)`),
       ...this.colourEntries(entry),
     ];
     const hidden = all.length - drawn.length - bottom.length;

@@ -11,7 +11,7 @@ from opaq.certificates.certify import Certificate
 from opaq.certificates.decoder.search import BoundStep
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import WIDTH, Facts, Page, Part
-from opaq.reports.numbers import TRIVIAL, gap_words, round_down, round_up, shared_number
+from opaq.reports.numbers import gap_words, round_down, round_up, shared_number, trivial_words
 from opaq.reports.text.measurement import measurement_rows, sequence_parts
 from opaq.reports.text.sentences import answer_sentence
 
@@ -38,10 +38,10 @@ def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     """Return labels and words: the bound, for which policies it holds, how the work ended, and each tighter bound."""
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
     heard = certificate.upper_bound_aware
-    if heard is not None and not certificate.aware and heard > certificate.upper_bound:
+    if heard is not None and not certificate.aware and heard > certificate.bound:
         rows.append(("", f"policies that see the observations cannot exceed {round_up(heard)}"))
     rows.append(("how", certificate.status.value))
-    return (*rows, *(("", _rung_words(rung)) for rung in certificate.ladder))
+    return (*rows, *(("", _rung_words(rung, minimise=certificate.minimise)) for rung in certificate.ladder))
 
 
 def _uniform_sentence(certificate: Certificate) -> str:
@@ -70,28 +70,31 @@ def _known_number(reached: Amount) -> str | None:
     return shared_number(reached.lower, reached.upper, lambda end: f"{end:z.4f}")
 
 
-def _rung_words(rung: BoundStep) -> str:
+def _rung_words(rung: BoundStep, *, minimise: bool) -> str:
     """Return one bound of the search in words: its value, when it was known, and the machine that proved it."""
-    heard = ", policies that see the observations" if rung.sees_observations else ""
-    return f"{round_up(rung.bound)} after {rung.seconds:.1f} s: {rung.machine}{heard}"
+    heard = ", policies that see the observations" if rung.sees_observations and not minimise else ""
+    value = round_down(rung.bound) if minimise else round_up(rung.bound)
+    return f"{value} after {rung.seconds:.1f} s: {rung.machine}{heard}"
 
 
 def certificate_sentence(certificate: Certificate) -> str:
     """Return what the certificate proves, in one or two sentences: the value of the policy, the bound, the distance."""
-    if certificate.upper_bound == -math.inf:
+    if math.isinf(certificate.bound):
         return "No policy meets the task."
-    trivial = f", {TRIVIAL}" if certificate.is_trivial else ""
-    bound = f"No policy can exceed {round_up(certificate.upper_bound)}{_unit(certificate)}{trivial}"
+    minimise, unit = certificate.minimise, _unit(certificate)
+    trivial = f", {trivial_words(minimise=minimise)}" if certificate.is_trivial else ""
+    verb, value = ("get below", round_down) if minimise else ("exceed", round_up)
+    bound = f"No policy can {verb} {value(certificate.bound)}{unit}{trivial}"
     if certificate.gap is None or not certificate.given:
         return f"{bound}.{_price(certificate)}"
     reached = certificate.reached
     assert reached is not None  # there is a gap
     method = "certified" if reached.method == "interval" and _known_number(reached) else reached.method
-    value = f"{_value_words(reached, _unit(certificate))}, {method}.".capitalize()
+    words = f"{_value_words(reached, unit)}, {method}.".capitalize()
     if certificate.gap <= _OPTIMAL:
-        return f"{value} {bound}: this policy is optimal to within {_share(certificate.gap)}.{_price(certificate)}"
-    distance = gap_words(reached, certificate.upper_bound, unit=_unit(certificate))
-    return f"{value} {bound}{f': {distance}' if distance else ''}.{_price(certificate)}"
+        return f"{words} {bound}: this policy is optimal to within {_share(certificate.gap)}.{_price(certificate)}"
+    distance = gap_words(reached, certificate.bound, unit=unit, minimise=minimise)
+    return f"{words} {bound}{f': {distance}' if distance else ''}.{_price(certificate)}"
 
 
 def _price(certificate: Certificate) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import Notes, Page, TextTable
-from opaq.reports.numbers import TRIVIAL, amount_cell, amount_phrase, bound_cell, gap_words, round_up
+from opaq.reports.numbers import amount_cell, amount_phrase, bound_cell, bound_words, gap_words, trivial_words
 from opaq.solvers.compare import ClassResult, Comparison
 
 _HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
@@ -24,9 +24,10 @@ def comparison_page(comparison: Comparison) -> Page:
     of = comparison.objective.of
     head = _HEAD if of.name in _COLUMNS else (*_HEAD[:2], of.title, *_HEAD[2:])
     rows = [_row(rung, further=of.name not in _COLUMNS) for rung in comparison.rungs]
-    if comparison.upper_bound is not None:
+    if comparison.bound is not None:
         cells = dict.fromkeys(head, "")
-        cells |= {head[0]: "any policy", _COLUMNS.get(of.name, of.title): bound_cell(comparison.upper_bound)}
+        cell = bound_cell(comparison.bound, minimise=comparison.minimise)
+        cells |= {head[0]: "any policy", _COLUMNS.get(of.name, of.title): cell}
         rows.append((*list(cells.values())[:-1], "trivial bound" if comparison.is_trivial else "certified bound"))
     missing = _missing(comparison)
     table = TextTable(head, tuple(rows), range(1, len(head) - 1))
@@ -55,15 +56,16 @@ def _write_amount(amount: Amount) -> str:
 
 
 def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
-    """Return a clause on the bound, and how far below it the best class is at most; empty without a bound.
+    """Return a clause on the bound, and how far from it the best class is at most; empty without a bound.
 
     reached: the amount of the best class. unit: with a space before it, or empty.
     """
-    if comparison.upper_bound is None:
+    bound, minimise = comparison.bound, comparison.minimise
+    if bound is None:
         return ""
-    trivial = f" ({TRIVIAL})" if comparison.is_trivial else ""
-    proven = f"; no policy exceeds {round_up(comparison.upper_bound)}{unit}{trivial}"
-    distance = gap_words(reached, comparison.upper_bound, unit=unit, subject="it")
+    trivial = f" ({trivial_words(minimise=minimise)})" if comparison.is_trivial else ""
+    proven = f"; no policy {bound_words(bound, unit=unit, minimise=minimise)}{trivial}"
+    distance = gap_words(reached, bound, unit=unit, subject="it", minimise=minimise)
     return f"{proven}, so that {distance}" if distance else proven
 
 
@@ -89,7 +91,7 @@ def _classes(count: int) -> str:
 def _missing(comparison: Comparison) -> tuple[str, ...]:
     """Return notes: which policies the bound holds for, which classes have no answer, and why."""
     notes = []
-    if comparison.upper_bound is not None:
+    if comparison.bound is not None:
         so_far = "; interrupted: this is the best bound so far" if comparison.interrupted else ""
         notes.append(f"the bound holds for {comparison.scope}{so_far}")
     return (*notes, *(f"no answer for {missed.name}: {missed.reason}" for missed in comparison.unreached))

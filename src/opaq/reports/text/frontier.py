@@ -25,7 +25,7 @@ def frontier_page(frontier: Frontier) -> Page:
         notes.append("the work was ended before all points were found")
     value = () if frontier.against == "return" else (frontier.against,)
     own = () if frontier.of.name in ("opacity", "guess_error") else (frontier.of.title,)
-    bound = ("bound",) if any(point.upper_bound is not None for point in frontier.points) else ()
+    bound = ("bound",) if any(point.bound is not None for point in frontier.points) else ()
     head = ("at least", *value, "return", "opacity", *own, *bound, "guess error", "slope", "seconds", "status")
     rows = tuple(_row(frontier, point, head) for point in frontier.points)
     return Page("", (TextTable(head, rows, range(len(head) - 1), notes=tuple(notes)),), title)
@@ -38,7 +38,7 @@ def _row(frontier: Frontier, point: FrontierPoint, head: Sequence[str]) -> tuple
         frontier.of.title: amount_cell(point.measurement.uncertainty),
         "return": f"{point.expected_return:.6g}",
         "opacity": amount_cell(point.opacity),
-        "bound": bound_cell(point.upper_bound, trivial=point.is_trivial),
+        "bound": bound_cell(point.bound, trivial=point.is_trivial, minimise=frontier.objective.minimise),
         "guess error": amount_cell(point.guess_error),
         "slope": "" if point.slope is None else f"{point.slope + 0.0:.4g}",
         "seconds": f"{point.seconds:.1f}",

@@ -18,7 +18,15 @@ from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satis
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult
-from opaq.reports.numbers import TRIVIAL, amount_phrase, gap_words, number, round_up, shared_number, with_unit
+from opaq.reports.numbers import (
+    amount_phrase,
+    bound_words,
+    gap_words,
+    number,
+    shared_number,
+    trivial_words,
+    with_unit,
+)
 
 if TYPE_CHECKING:
     from opaq.certificates.certify import Certificate  # takes long to load, and most sentences need none
@@ -244,19 +252,20 @@ def _proof(measurement: Measurement, certificate: Certificate | None) -> list[st
         return []
     if certificate.status.name == "INFEASIBLE":
         return ["it is proven that no policy meets the task"]
-    of, bound = measurement.of, certificate.upper_bound
+    of, bound, minimise = measurement.of, certificate.bound, certificate.minimise
     if not math.isfinite(bound):
         return []
     unit = f" {of.unit}" if of.unit else ""
     condition = " that meets the task" if any(met.threshold is not None for met in measurement.requirements) else ""
-    trivial = f" ({TRIVIAL})" if certificate.is_trivial else ""
-    proven = f"no policy{condition} exceeds {round_up(bound)}{unit}{trivial}"
+    trivial = f" ({trivial_words(minimise=minimise)})" if certificate.is_trivial else ""
+    proven = f"no policy{condition} {bound_words(bound, unit=unit, minimise=minimise)}{trivial}"
     if not measurement.feasible:
         return [proven]
-    gap = max(0.0, bound - measurement.uncertainty.lower)
+    reached = measurement.uncertainty
+    gap = max(0.0, reached.upper - bound if minimise else bound - reached.lower)
     if gap <= 1e-3:
         return [f"{proven}, so that this one is proven optimal to within {max(gap, 1e-6):.1g}{unit}"]
-    distance = gap_words(measurement.uncertainty, bound, unit=unit)
+    distance = gap_words(reached, bound, unit=unit, minimise=minimise)
     return [f"{proven}, so that {distance}" if distance else proven]
 
 

@@ -76,7 +76,7 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
 def _figures_of(study: Study) -> tuple[str, ...]:
     """Return the titles of the figures that some point has, in the order of the columns."""
     own = () if study.of in ("opacity", "guess_error") else (uncertainty_title(study.of),)
-    bound = ("bound",) if any(point.upper_bound is not None for point in study.points) else ()
+    bound = ("bound",) if any(point.bound is not None for point in study.points) else ()
     return (*own, *_FIGURES[:1], *bound, *_FIGURES[1:])
 
 
@@ -85,7 +85,7 @@ def _cells(point: StudyPoint) -> dict[str, str]:
     return {
         uncertainty_title(point.of or "opacity"): _amount(None if point.objective is None else point.objective.amount),
         "opacity": _amount(point.opacity),
-        "bound": _figure(point.upper_bound),
+        "bound": _figure(point.bound),
         "return": _figure(point.expected_return),
         "guess error": _figure(None if point.guess_error is None else point.guess_error.value),
         "status": point.status or "-",

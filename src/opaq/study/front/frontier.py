@@ -17,8 +17,8 @@ from typing import ClassVar
 
 from threadpoolctl import threadpool_limits
 
-from opaq.certificates.certify import Certificate, certify, check_certifiable, is_trivial
-from opaq.codec import Result, flat, infinity, live
+from opaq.certificates.certify import Certificate, certify, is_trivial
+from opaq.codec import Result, flat, if_known, infinity, live
 from opaq.display import NotebookView
 from opaq.errors import Fault, InputError, check_numbers, is_flag
 from opaq.model.arrays import ContentEq, FloatArray
@@ -64,6 +64,7 @@ class FrontierPoint(ContentEq):
         above them, 0 on a convex front).
     certificate: the proof of the bound.
     upper_bound: what no policy exceeds at this threshold; null where none was certified.
+    lower_bound: of a task that minimises: what no policy gets below; left out where none was certified.
     is_trivial: whether the bound says no more than the number of secret values does.
     policy_file: the file of its policy; null where there is none.
     """
@@ -82,6 +83,12 @@ class FrontierPoint(ContentEq):
     upper_bound: float | None = None
     is_trivial: bool = False
     policy_file: str | None = None
+    lower_bound: float | None = field(default=None, metadata=if_known())
+
+    @property
+    def bound(self) -> float | None:
+        """The bound of either kind; None where none was certified."""
+        return self.upper_bound if self.lower_bound is None else self.lower_bound
 
     @property
     def opacity(self) -> Amount:
@@ -209,8 +216,6 @@ def frontier(
     if problem.task.over == "forever":
         reason = "a front needs a return over the horizon"
         raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
-    if certify:
-        check_certifiable(problem)
     deadline = call.limited_to(chosen.time_limit)
     with interruptible(stop) as stop, stop.limit(deadline.left):
         settings = replace(chosen, time_limit=None, sequences=0)
@@ -411,14 +416,26 @@ class _Front:
         )
 
     def _certify_points(self, points: list[FrontierPoint]) -> list[FrontierPoint]:
-        """Return the points with their bounds: what no policy exceeds at a threshold, none exceeds at a higher one."""
-        least, bounded = math.inf, []
+        """Return the points with their bounds: what no policy exceeds at a threshold, none exceeds at a higher one.
+
+        The same holds of what no policy gets below, where the task minimises.
+        """
+        minimise = self.search.search.problem.task.minimise
+        best, bounded = -math.inf if minimise else math.inf, []
         for number, point in enumerate(points):
             certificate = None if self.stop.requested else self._certify_point(point, number, len(points))
-            least = least if certificate is None else min(least, certificate.upper_bound)
-            bound = least if least < math.inf else None
-            trivial = bound is not None and certificate is not None and is_trivial(bound, certificate.trivial_bound)
-            bounded.append(replace(point, certificate=certificate, upper_bound=bound, is_trivial=trivial))
+            if certificate is not None:
+                best = (max if minimise else min)(best, certificate.bound)
+            bound = best if abs(best) < math.inf else None
+            trivial = (
+                bound is not None
+                and certificate is not None
+                and is_trivial(bound, certificate.trivial_bound, minimise=minimise)
+            )
+            upper, lower = (None, bound) if minimise else (bound, None)
+            bounded.append(
+                replace(point, certificate=certificate, upper_bound=upper, lower_bound=lower, is_trivial=trivial)
+            )
         return bounded
 
     def _certify_point(self, point: FrontierPoint, number: int, count: int) -> Certificate | None:

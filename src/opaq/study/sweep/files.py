@@ -40,6 +40,7 @@ FIGURES = (
     "return",
     "guess_error",
     "upper_bound",
+    "lower_bound",
     "gap",
     "feasible",
     "status",

@@ -121,10 +121,6 @@ def _check_point(
                 reason = "solving needs a return over the horizon"
                 raise InputError([Fault("task.over", reason, "write 'over: horizon'")])
             choose_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
-            if plan.certify > 0:
-                from opaq.certificates.certify import check_certifiable  # brings the compiled kernels
-
-                check_certifiable(problem)
         problems[key] = ("", "")
         if problem is not None:
             names = {"states": problem.mdp.states, "actions": problem.mdp.actions}

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from opaq.codec import Result, decode, key
+from opaq.codec import Result, decode, if_known, key
 from opaq.display import NotebookView
 from opaq.errors import Fault, Faults, InputError, check_path, check_types, list_names
 from opaq.opacity.amount import Amount, Target
@@ -33,7 +33,8 @@ class StudyPoint:
     expected_return: as in a measurement; null where there is no answer.
     guess_error: as in a measurement; null where there is no answer.
     upper_bound: what no policy exceeds; null where no bound was asked for, or no policy meets the task.
-    gap: from the lower end of the policy's value to the bound; null as above.
+    lower_bound: of a task that minimises: what no policy gets below; left out where that is not known.
+    gap: from the end of the policy's value that is certain to the bound; null as above.
     feasible: whether the policy meets the task; null where there is no answer.
     seconds: of the solve.
     seed: of the solve.
@@ -51,6 +52,7 @@ class StudyPoint:
     expected_return: float | None = field(default=None, metadata=key("return"))
     guess_error: Amount | None = None
     upper_bound: float | None = None
+    lower_bound: float | None = field(default=None, metadata=if_known())
     gap: float | None = None
     feasible: bool | None = None
     seconds: float | None = None
@@ -64,6 +66,11 @@ class StudyPoint:
     def of(self) -> str | None:
         """What the task is about, by name; None where there is no answer."""
         return None if self.objective is None else self.objective.of.name
+
+    @property
+    def bound(self) -> float | None:
+        """The bound of either kind; None where there is none."""
+        return self.upper_bound if self.lower_bound is None else self.lower_bound
 
     def __repr__(self) -> str:
         return f"<StudyPoint {self.name}: {self.status or 'no result yet'}, opacity {self.opacity}>"[:200]
@@ -80,6 +87,7 @@ class StudyPoint:
             "return": self.expected_return,
             "guess_error": None if self.guess_error is None else self.guess_error.value,
             "upper_bound": self.upper_bound,
+            "lower_bound": self.lower_bound,
             "gap": self.gap,
             "feasible": self.feasible,
             "status": self.status,
@@ -215,7 +223,8 @@ def study_point(point: SweepPoint, answer: PointAnswer | None) -> StudyPoint:
     if answer is None:
         return StudyPoint(point.name, point.parameters, "")
     full = answer.answer or {"status": FAILED}
-    kept = ("status", "opacity", "objective", "return", "guess_error", "upper_bound", "gap", "feasible", "seed")
+    kept = ("status", "opacity", "objective", "return", "guess_error", "upper_bound", "lower_bound", "gap",
+            "feasible", "seed")  # fmt: skip
     record = {name: full[name] for name in kept if name in full}
     record |= {
         "point": point.name,
