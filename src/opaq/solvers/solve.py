@@ -178,7 +178,11 @@ class Search:
         """
         options, wave = self.options, self.plan.waves[0]
         begins = make_starts(
-            self.objective, count=sum(self.plan.waves), kind=options.start, seed=options.seed, warm=self.warm
+            self.objective,
+            count=sum(self.plan.waves) + self.plan.rescue,
+            kind=options.start,
+            seed=options.seed,
+            warm=self.warm,
         )
         if options.start == "mixed":
             begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
@@ -331,7 +335,8 @@ class StartSummary(ShortRepr):
     """How one start of a search ended.
 
     index: its position among the starts.
-    kind: where it began: "uniform", "random", "return-optimal", "warm" or another word of the solver.
+    kind: where it began: "uniform", "random", "return-optimal", "secret", "blended", "feasible", "warm", "lifted"
+        (a policy of a coarser class), "perturbed" (one close to that) or another word of the solver.
     status: how it ended, as the status of the whole search.
     value: what its best policy reaches of what the task is about, as the solver knows it; null: it has no policy.
     standard_error: of a value that is an estimate (sampled gradients); null of others.
@@ -487,7 +492,8 @@ def solve(
     gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
         primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
     starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
-        begin: "mixed", "random", "uniform" or "return-optimal"; an `initial_policy` (or its file) is the first of them.
+        begin: "mixed", "random", "uniform", "return-optimal" or "secret" (where the secret itself is most uncertain);
+        an `initial_policy` (or its file) is the first of them.
     seed: the same seed gives the same answer; `workers`: at most so many starts run at a time (every core by
         default), which changes nothing else.
     max_beliefs, max_memory (GiB), mass: how much of the belief graph may be kept; what does not fit makes scores lower
