@@ -15,7 +15,7 @@ import numpy as np
 
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
-from opaq.solvers.objective import LEAST_SOFTNESS, Merit, Objective, Slopes
+from opaq.solvers.objective import LEAST_SOFTNESS, LocalObjective, Merit, Objective, Slopes
 from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, StepInfo, Trace
 
 _LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
@@ -25,6 +25,7 @@ _LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to no
 _MAX_IDLE = 3
 _FIRST_RUNS = 100
 _NOISE = 1e-12  # of the merit: differences below it are rounding
+_RESCUE = 4  # starts that follow where all before have nothing to hide
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 
 
@@ -84,9 +85,19 @@ class NaturalGradient:
         rng: gives the seed of sampled runs, one per step.
         Raises StoppedError when the objective's stop is requested meanwhile.
         """
-        process, scales = objective.process, objective.scales
         softness = objective.softness(state.iteration)
         local = objective.near(state.theta, seed=int(rng.integers(2**62)), runs=state.runs, softness=softness)
+        return self.ascend(objective, local, state, changing=softness > LEAST_SOFTNESS)
+
+    def ascend(
+        self, objective: Objective, local: LocalObjective, state: NaturalState, *, changing: bool = False
+    ) -> tuple[NaturalState, StepInfo]:
+        """Take one step on what is climbed, which may be other than the objective's own score.
+
+        objective: has the process and the requirements. local: gives the slopes.
+        changing: whether what is climbed will be another after this step, which is no end then.
+        """
+        process, scales = objective.process, objective.scales
         theta, velocity, rate = state.theta, state.velocity, state.rate
         here = local.slopes(theta)
         merit = Merit(state.multipliers, state.penalty, scales)
@@ -106,7 +117,7 @@ class NaturalGradient:
                 rate = max(rate * 0.4, _SMALLEST_RATE)
         after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here, merit)
         idle = state.idle + 1 if value - first_value <= _LEAST_GAIN * max(1.0, abs(value)) + local.noise else 0
-        if softness > LEAST_SOFTNESS:  # what is climbed still changes: this is no end
+        if changing:
             idle, after = 0, replace(after, gap=np.inf)
         after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
         trace = Trace(after.iteration, here.score, here.slack, after.multipliers / scales)
@@ -176,18 +187,19 @@ def _plan(request: PlanRequest) -> Plan:
     """
     factor = 2 if request.many_optima else 1
     if request.gradients == "sampled":
-        return _sampled_plan(request.num_starts or 2 * factor)
+        return _sampled_plan(request.num_starts or 3 * factor, 0 if request.num_starts else _RESCUE)
     rounds = tuple(NaturalGradient(max_steps=steps) for steps in (8, 30, 120))
     few = request.beliefs <= _MANY_BELIEFS
-    first = request.num_starts or factor * (4 if few else 2)
+    first = request.num_starts or factor * (4 if few else 3)
     waves = (first, 4 * factor, 8 * factor) if few and request.num_starts is None else (first,)
-    return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves)
+    rescue = 0 if few or request.num_starts else _RESCUE
+    return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves, rescue)
 
 
-def _sampled_plan(first: int) -> Plan:
+def _sampled_plan(first: int, rescue: int) -> Plan:
     """Plan for gradients that are slow and noisy: short steps, the better start goes on."""
     rounds = tuple(NaturalGradient(max_steps=steps, iterations=10) for steps in (6, 40))
-    return Plan(rounds, (first, 1), (first,))
+    return Plan(rounds, (first, 1), (first,), rescue)
 
 
 FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=400, samples_if_large=True)

@@ -16,7 +16,15 @@ import numpy as np
 
 from opaq.beliefs.frozen import FrozenGraph
 from opaq.beliefs.graph import STEP, Budget
-from opaq.beliefs.returns import absolute_payoff, expected_return, return_gradient, return_slope, threshold_tolerance
+from opaq.beliefs.returns import (
+    absolute_payoff,
+    expected_return,
+    return_gradient,
+    return_slope,
+    secret_distribution,
+    secret_slope,
+    threshold_tolerance,
+)
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import Uncertainty
@@ -29,6 +37,7 @@ from opaq.stop import Stop
 
 _FIRST_SOFTNESS, _COOLING = 0.1, 0.6
 LEAST_SOFTNESS = 1e-3  # of the scale
+_LEAST_PRIOR = 2.0**-40  # probability of a value of the secret, in its logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +159,7 @@ class Objective:
         returns = [return_gradient(self.process, theta, payoff) for payoff in self.requirements()]
         return self._point(theta, value, slope, returns)
 
-    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0, softness: float = 0.0) -> _LocalObjective:
+    def near(self, theta: FloatArray, *, seed: int = 0, runs: int = 0, softness: float = 0.0) -> LocalObjective:
         """Return the objective near one policy: on a belief graph whose shape is built once, or from sampled runs.
 
         theta: [slot], logits. seed, runs: of sampled runs, whose number `samples` limits (0: all of these).
@@ -221,7 +230,7 @@ class Objective:
         return Point(theta, factor * value, factor * slope, values - self.thresholds(), slopes)
 
 
-class _LocalObjective(Protocol):
+class LocalObjective(Protocol):
     """An objective near one policy, evaluated at many."""
 
     @property
@@ -248,7 +257,7 @@ class _FrozenObjective:
     def slopes(self, theta: FloatArray) -> Slopes:
         """Return exact values and derivatives (of what the budget keeps)."""
         pi = self._objective.process.softmax(theta)
-        return _with_returns(self._objective, pi, *self._sweep(pi))
+        return with_returns(self._objective, pi, *self._sweep(pi))
 
     def _sweep(self, pi: FloatArray) -> tuple[float, FloatArray]:
         """Return the uncertainty and its slope; builds the graph anew where beliefs that were merged move apart."""
@@ -287,10 +296,32 @@ class _SampledObjective:
             objective.process, pi, samples=self._runs, rng=rng, leaf=self._leaf, stop=objective.stop
         )
         self.noise = noise / objective.scale
-        return _with_returns(objective, pi, value, slope)
+        return with_returns(objective, pi, value, slope)
 
 
-def _with_returns(objective: Objective, pi: FloatArray, value: float, slope: FloatArray) -> Slopes:
+class PriorObjective:
+    """Evaluates the entropy H(Z) of the secret before anything is observed, in place of the score: no belief graph.
+
+    It is what a policy has to hide at most. Values of the secret that no run has are worth 40 bits each, not infinitely
+    many.
+    """
+
+    noise = 0.0
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+
+    def slopes(self, theta: FloatArray) -> Slopes:
+        """Return H(Z) with its slope, exact slacks and visits."""
+        process = self._objective.process
+        pi = process.softmax(theta)
+        prior = secret_distribution(process, pi, stop=self._objective.stop)
+        entropy, slope = secret_slope(process, pi, -np.log2(np.maximum(prior, _LEAST_PRIOR)))
+        size = self._objective.sign * self._objective.scale  # undone by `with_returns`: H(Z) is the score
+        return with_returns(self._objective, pi, size * float(entropy), size * slope)
+
+
+def with_returns(objective: Objective, pi: FloatArray, value: float, slope: FloatArray) -> Slopes:
     """Add slacks and visits to an uncertainty and its slope."""
     process, payoffs, factor = objective.process, objective.requirements(), objective.sign / objective.scale
     returns = [return_slope(process, pi, payoff) for payoff in payoffs or process.payoffs[:1]]

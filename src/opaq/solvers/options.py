@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Gradients = Literal["exact", "sampled"]
 GradientChoice = Literal["auto", "exact", "sampled"]
-StartChoice = Literal["mixed", "random", "uniform", "return-optimal"]
+StartChoice = Literal["mixed", "random", "uniform", "return-optimal", "secret"]
 
 MOST_FREE_NODES = 64
 GIB = 2**30  # bytes

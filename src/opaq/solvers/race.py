@@ -67,6 +67,9 @@ def run_race(
         first += count
         if objective.stop.requested or race.agree():
             break
+    else:
+        if race.lacks_secret():
+            race.run_wave(begins[first : first + plan.rescue])
     return race.result()
 
 
@@ -125,11 +128,18 @@ class _Race:
             return True
         if len(scores) < 2 or scores[0] - scores[1] > _AGREEMENT * max(1.0, abs(scores[0])):
             return False
-        bests = [self._results[index].best for index in ranked]
-        process = self._objective.process
-        if not all(best is not None and has_no_secret(process, best.theta) for best in bests):
-            return True
-        return self._objective.sign < 0 or len(possible_secrets(self._objective.product)) <= 1
+        return not any(self._lacks_secret(index) for index in ranked)
+
+    def lacks_secret(self) -> bool:
+        """Return whether all starts that took part in a last round ended with nothing to hide, though some could."""
+        return all(self._lacks_secret(index) for index in self._finalists)
+
+    def _lacks_secret(self, index: int) -> bool:
+        """Return whether the best policy of a start has nothing to hide, though others may and are asked for."""
+        best, objective = self._results[index].best, self._objective
+        if objective.sign < 0 or best is None or not has_no_secret(objective.process, best.theta):
+            return False
+        return len(possible_secrets(objective.product)) > 1
 
     def result(self) -> RaceResult:
         """Return the best of all starts; on equal scores the first."""

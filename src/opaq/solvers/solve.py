@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,12 +47,13 @@ from opaq.solvers.options import (
     refuse_sampled_gradients,
     with_solve_options,
 )
-from opaq.solvers.policy_classes import check_class, choose_class, has_many_optima
+from opaq.solvers.policy_classes import check_class, choose_class, contains, has_many_optima, lift
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.runs import finish_run, option_parts, record_question, record_run
 from opaq.solvers.starts import (
     Attainable,
+    Start,
     add_feasible_start,
     count_beliefs,
     find_even_policy,
@@ -75,6 +76,8 @@ if TYPE_CHECKING:
 
 
 _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
+LIFTED, PERTURBED = "lifted", "perturbed"  # kinds of starts: a policy of a coarser class, and one close to it
+_PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
 
@@ -91,6 +94,7 @@ class Search:
     attainable: tuple[Attainable, ...]  # of every requirement
     beliefs: int  # of the graph of some policy: what one evaluation costs
     warm: FloatArray | None  # [slot], the policy vector that the first start begins from
+    known: tuple[Start, ...] = ()  # policies that race beside the other starts; the answer is no worse than any
 
     @classmethod
     def prepare(
@@ -133,6 +137,24 @@ class Search:
             warm=None if warm is None else product.policy_vector(warm),
         )
 
+    def begin_from(self, policies: Sequence[Policy]) -> Search:
+        """Return the search that also begins from some policies, and whose answer is not worse than any of them.
+
+        policies: of this class, or of coarser ones: these are lifted, each with a slightly perturbed copy, since
+            what is best in the coarser class may be a saddle here.
+        Raises InputError where this class does not contain that of a policy.
+        """
+        rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
+        process, known = self.product.process, list[Start]()
+        for policy in policies:
+            same = contains(policy.policy_class, self.policy_class)
+            pi = self.product.policy_vector(policy) if same else lift(policy, self.product, rng=rng)
+            known.append(Start(len(known), "warm" if same else LIFTED, process.logits(pi)))
+            if not same:
+                even = np.log((1.0 - _PERTURBATION) * pi + _PERTURBATION * process.uniform())
+                known.append(Start(len(known), PERTURBED, even + _PERTURBATION * rng.normal(size=even.size)))
+        return replace(self, known=tuple(known))
+
     @property
     def impossible(self) -> bool:
         """Whether no policy at all meets some requirement."""
@@ -156,14 +178,23 @@ class Search:
         """
         options, wave = self.options, self.plan.waves[0]
         begins = make_starts(
-            self.objective, count=sum(self.plan.waves), kind=options.start, seed=options.seed, warm=self.warm
+            self.objective,
+            count=sum(self.plan.waves) + self.plan.rescue,
+            kind=options.start,
+            seed=options.seed,
+            warm=self.warm,
         )
         if options.start == "mixed":
             begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
+        more = len(self.known)
+        begins = [*self.known, *(replace(begin, index=begin.index + more) for begin in begins)]
+        plan = replace(
+            self.plan, kept=(self.plan.kept[0] + more, *self.plan.kept[1:]), waves=(wave + more, *self.plan.waves[1:])
+        )
         workers = options.workers or available_cores()
         return run_race(
             self.objective,
-            self.plan,
+            plan,
             begins,
             seed=options.seed,
             folder=folder,
@@ -208,6 +239,9 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
     """
     objective, stop = search.objective, search.objective.stop
     best, claimed = race.best, race.claimed
+    for begin in search.known:
+        if begin.kind != PERTURBED and (judged := _judge_in_time(objective, begin.theta)).beats(best):
+            best, claimed = judged, Status.SETTLED
     if best is None or not best.feasible:
         made = _judge_in_time(objective, objective.process.logits(_make_policy(objective, search.options.seed)))
         best = best if best is not None and not made.beats(best) else made
@@ -301,7 +335,8 @@ class StartSummary(ShortRepr):
     """How one start of a search ended.
 
     index: its position among the starts.
-    kind: where it began: "uniform", "random", "return-optimal", "warm" or another word of the solver.
+    kind: where it began: "uniform", "random", "return-optimal", "secret", "blended", "feasible", "warm", "lifted"
+        (a policy of a coarser class), "perturbed" (one close to that) or another word of the solver.
     status: how it ended, as the status of the whole search.
     value: what its best policy reaches of what the task is about, as the solver knows it; null: it has no policy.
     standard_error: of a value that is an estimate (sampled gradients); null of others.
@@ -457,7 +492,8 @@ def solve(
     gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
         primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
     starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
-        begin: "mixed", "random", "uniform" or "return-optimal"; an `initial_policy` (or its file) is the first of them.
+        begin: "mixed", "random", "uniform", "return-optimal" or "secret" (where the secret itself is most uncertain);
+        an `initial_policy` (or its file) is the first of them.
     seed: the same seed gives the same answer; `workers`: at most so many starts run at a time (every core by
         default), which changes nothing else.
     max_beliefs, max_memory (GiB), mass: how much of the belief graph may be kept; what does not fit makes scores lower
@@ -503,6 +539,28 @@ def solve(
         except InputError as error:
             warn(f"the answer of the run could not be kept: {error}", RuntimeWarning, stacklevel=2)
     return solution
+
+
+def solve_class(
+    problem: Problem,
+    policy_class: PolicyClass,
+    options: SolveOptions,
+    *,
+    warm: Sequence[Policy] = (),
+    stop: Stop,
+    on_step: Callable[[Progress], None] | None = None,
+) -> Solution:
+    """Find the best policy of one class, without a search of coarser classes.
+
+    options: those that name a class or a time limit have no effect.
+    warm: policies of this class or of coarser ones. Each is one of the starts, and the answer is not worse than any.
+    stop: when it is requested, the best policy so far is the answer. on_step: called after every step.
+    Raises InputError where an argument does not fit, StoppedError when `stop` is requested before there is a policy.
+    """
+    call, factory = Deadline(), factory_of(options.solver)
+    _check(problem, factory, options)
+    search = Search.prepare(problem, policy_class, factory, options, warm=None, stop=stop).begin_from(warm)
+    return _run(search, None, on_step=on_step, deadline=call)
 
 
 def _check(problem: Problem, factory: SolverFactory, options: SolveOptions) -> None:

@@ -1,7 +1,8 @@
 """Where the starts of a solve begin, and policies that meet the task: exact returns only, no belief graph.
 
 A solve runs several starts, since a local search finds local optima. They begin at a uniform policy, at one that earns
-much, at random ones and, where none of these meets the task, at a policy made for it by `find_feasible_policy`.
+much, at one that makes the secret itself uncertain (who has nothing to hide cannot climb), at random ones and, where
+none of these meets the task, at a policy made for it by `find_feasible_policy`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from opaq.beliefs.returns import EQUAL, expected_return, return_gradient, return
 from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
-from opaq.solvers.objective import Objective
+from opaq.solvers.natural import NaturalGradient
+from opaq.solvers.objective import Objective, PriorObjective
 from opaq.solvers.policy_classes import has_many_optima
 from opaq.stop import Stop
 
 _BYTES_PER_ENTRY = 40  # of a frozen graph, with its buffers
 _WIDE = 3.0  # logits of a random start that is nearly deterministic
+_PRIOR_STEPS = 25  # for a secret that is uncertain before anything is observed
+_MISSING = 10.0  # bits of H(Z) that a requirement missed by all of its size outweighs
+_EVEN = 0.02  # share of the uniform policy in such a start
 _NUM_RANDOM = 6  # random policies among those that feasible ones are searched from
 _ENOUGH = 1e-12  # a scaled slack this close to the largest is the largest
 _MAX_STEPS = 200  # from one beginning, for one sharpness
@@ -58,7 +63,7 @@ class Start:
     """One initial policy: its index among the starts, what kind it is, and its logits."""
 
     index: int
-    kind: str  # "uniform", "return-optimal", "random", "feasible" or "warm"
+    kind: str  # "uniform", "return-optimal", "secret", "blended", "random", "feasible" or "warm"
     theta: FloatArray  # [slot]
 
 
@@ -67,8 +72,10 @@ def make_starts(
 ) -> list[Start]:
     """Return the initial policies of a solve. The same seed gives the same starts.
 
-    kind: that of all starts, or "mixed": the first uniform, the second return-optimal, the others random. Uniform and
-        return-optimal ones carry a little noise, since exactly uniform may be a saddle. Where policies of the class
+    kind: that of all starts, or "mixed": the first uniform, the second return-optimal, the third "secret" where opacity
+        is maximised, the fifth "blended", halfway between return-optimal and random, the others random. Uniform and
+        return-optimal ones carry a little noise, since exactly uniform may be a saddle. A "secret" one maximises H(Z),
+        the uncertainty of the secret before anything is observed, under the requirements. Where policies of the class
         often have several local optima, every second random start is nearly deterministic: one with even odds forgets
         what its memory holds, and ends where no memory is used.
     warm: a policy vector [slot] that takes the place of the first start.
@@ -76,21 +83,48 @@ def make_starts(
     """
     process, begins = objective.process, list[Start]()
     many_optima = has_many_optima(objective.product.policy_class)
+    mixed = {0: "uniform", 1: "return-optimal", 2: "secret" if objective.sign > 0 else "random", 4: "blended"}
     for index, child in enumerate(np.random.SeedSequence(seed).spawn(count)):
-        each = {0: "uniform", 1: "return-optimal"}.get(index, "random") if kind == "mixed" else kind
+        each = mixed.get(index, "random") if kind == "mixed" else kind
         noise = np.random.default_rng(child).normal(size=process.num_slots)
         if each == "uniform":
             theta = 0.05 * noise
         elif each == "return-optimal":
-            payoff = (objective.requirements() or process.payoffs)[0]
-            greedy = greedy_policy(process, payoff, weighting="times", stop=objective.stop)
-            theta = np.log(0.6 * greedy + 0.4 * process.uniform()) + 0.05 * noise
+            theta = np.log(0.6 * _greedy(objective) + 0.4 * process.uniform()) + 0.05 * noise
+        elif each == "secret":
+            theta = _find_uncertain_secret(objective, 0.05 * noise)
+        elif each == "blended":
+            theta = np.log(0.5 * _greedy(objective) + 0.5 * process.softmax(noise))
         else:
             theta = _WIDE * noise if index % 2 == 1 and many_optima else noise
         begins.append(Start(index, each, theta))
     if warm is not None:
         begins[0] = Start(0, "warm", process.logits(warm))
     return begins
+
+
+def _greedy(objective: Objective) -> FloatArray:
+    """Return a policy vector [slot] that earns much of the first requirement, or of the first payoff without any."""
+    payoff = (objective.requirements() or objective.process.payoffs)[0]
+    return greedy_policy(objective.process, payoff, weighting="times", stop=objective.stop)
+
+
+def _find_uncertain_secret(objective: Objective, noise: FloatArray) -> FloatArray:
+    """Return logits whose policy has nearly the largest H(Z) under the requirements, slightly mixed with uniform.
+
+    noise: [slot], added to the logits of the policies to climb from: the uniform one, and one that earns more. From one
+    that earns much the climb would lead to a policy that earns most: there the secret has often one value already.
+    """
+    process, solver, prior = objective.process, NaturalGradient(max_steps=_PRIOR_STEPS), PriorObjective(objective)
+    ends = list[tuple[float, FloatArray]]()
+    for share in (0.0, 0.3):
+        state = solver.init(objective, np.log(share * _greedy(objective) + (1.0 - share) * process.uniform()) + noise)
+        while solver.done(state) is None:
+            objective.stop.check()
+            state, info = solver.ascend(objective, prior, state)
+        ends.append((info.trace.score - _MISSING * state.violation, state.theta))
+    pi = process.softmax(max(ends, key=lambda end: end[0])[1])
+    return np.asarray(np.log((1.0 - _EVEN) * pi + _EVEN * process.uniform()))
 
 
 def add_feasible_start(objective: Objective, begins: list[Start], *, seed: int) -> list[Start]:

@@ -101,6 +101,7 @@ class Plan:
     rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
     kept: tuple[int, ...]  # how many starts take part in every round
     waves: tuple[int, ...]  # how many starts every wave has; later ones run only if the best starts disagree
+    rescue: int = 0  # starts of a last wave, which runs only if all before end with nothing to hide though some could
 
 
 @dataclass(frozen=True, slots=True)
