@@ -83,7 +83,7 @@ def _random_spec(rng: np.random.Generator) -> Spec:
             "actions": actions,
             "start": starts,
             "transitions": transitions,
-            "rewards": {state: 1 for state in rng.choice(states, size=2, replace=False).tolist()},
+            "rewards": dict.fromkeys(rng.choice(states, size=2, replace=False).tolist(), 1),
             "labels": labels,
         },
         "observer": {"emissions": emissions},
@@ -170,13 +170,11 @@ def _ring() -> Spec:
         }
         for state in states
     }
-    emissions = {
-        state: {f"o{k % 6}": 0.6, f"o{(k + 1) % 6}": 0.2, "none": 0.2} for k, state in enumerate(states)
-    }
+    emissions = {state: {f"o{k % 6}": 0.6, f"o{(k + 1) % 6}": 0.2, "none": 0.2} for k, state in enumerate(states)}
     return {
         "opaq": 1,
         "model": {"states": states, "actions": list("abc"), "start": states[:4], "transitions": transitions,
-                  "rewards": {state: 1 for state in states[::9]}, "labels": {"p": states[::7]}},
+                  "rewards": dict.fromkeys(states[::9], 1), "labels": {"p": states[::7]}},
         "observer": {"emissions": emissions},
         "secret": {"initial_state": True},
         "horizon": 7,

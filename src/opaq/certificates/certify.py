@@ -30,9 +30,10 @@ from opaq.certificates.decoder.machines import (
     ObservationTree,
     ObservationWindow,
     belief_machine,
+    rounded_belief_machine,
 )
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
-from opaq.certificates.history.program import HistoryStatus, climb_histories
+from opaq.certificates.history.program import HistoryOptimum, HistoryStatus, climb_histories
 from opaq.certificates.least.graph import Prescriptions
 from opaq.certificates.least.search import LeastSearch
 from opaq.certificates.least.values import ProgramStack
@@ -97,6 +98,9 @@ def _find_unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, 
 
 
 DEFAULT_TIME = 60.0  # seconds
+_SCALES = ((48 << 20, 1_000, 0.15), (400 << 20, 8_000, 0.4), (4 << 30, 40_000, 0.6))  # bytes, nodes, share of time
+_NO_GAIN = 1e-4  # a longer delay that lowers the bound by less does not pay
+_LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
@@ -116,7 +120,17 @@ class CertificateStatus(Enum):
     INFEASIBLE = "no policy meets the task"
 
 
-_Turn = tuple[ObservationMachine | None, float, int | None]  # machine, share of the time that remains, memory limit
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """One part of the search for a bound: a machine and a delay, the history program, or more rounds on the best."""
+
+    kind: Literal["machine", "histories", "resume"]
+    share: float  # of the time that is left
+    machine: ObservationMachine | None = None
+    memory: int | None = None  # bytes; None: as much as there is
+    delay: int = 0  # after how many steps the agent sees an observation
+
+
 STATES_ONLY = "any policy that does not see the observations, whatever it remembers"
 ANY_POLICY = "any policy, also one that sees the observations"
 OBSERVATIONS_ONLY = "any policy that sees nothing but the observations, whatever it remembers"
@@ -461,6 +475,7 @@ class _CertificateSearch:
     measurement: Measurement | None
     trivial: float  # the bound that needs no search
     gap: float
+    optimum: HistoryOptimum | None = None  # of the history program, once it was solved
 
     @classmethod
     def of(cls, start: _Start, *, aware: bool) -> _CertificateSearch:
@@ -507,57 +522,120 @@ class _CertificateSearch:
         CONVERGED or TIME on the full observation tree, which nothing is finer than, FINEST where no machine is left.
         Raises StoppedError when the stop is requested meanwhile.
         """
-        ladder = self.ladder
-        tolerance = max(self.gap / 20.0, _TOLERANCE)
         if machines is None:
-            turns = self._choose_machines()
+            turns = self.choose_turns()
         else:  # each has its share of the time that remains
-            turns = ((machine, 1.0 / (len(machines) - index), None) for index, machine in enumerate(machines))
-        for machine, share, memory in turns:
-            close = ladder.best.bound - ladder.achieved <= _CLOSE  # the optimum of a small problem is cheap
-            if ladder.done and (machine is not None or ladder.infeasible or close):
+            turns = (_Turn("machine", 1.0 / (len(machines) - index), machine) for index, machine in enumerate(machines))
+        for turn in turns:
+            ending = self.take_turn(turn, deadline.part(turn.share))
+            if ending is not None:
+                return ending
+            if self.finished and turn.kind != "machine":
                 break
-            if machine is None:
-                optimum = climb_histories(ladder, self.products.of(_STATE), deadline.part(share))
-                if optimum is not None and optimum.status is HistoryStatus.OPTIMAL:
-                    return CertificateStatus.OPTIMUM
-                continue
-            fits = ladder.climb(machine, deadline=deadline.part(share), tolerance=tolerance, memory=memory)
-            if fits and isinstance(machine, ObservationTree):  # nothing is finer
-                return (
-                    CertificateStatus.CONVERGED
-                    if ladder.best.bound - ladder.reached <= tolerance
-                    else CertificateStatus.TIME
-                )
         return CertificateStatus.FINEST
 
-    def _choose_machines(self) -> Iterator[_Turn]:
-        """Yield machines from cheap to fine, each with its share of the time and its memory in bytes.
+    @property
+    def finished(self) -> bool:
+        """Return whether nothing is left to prove: the gap is reached, and the optimum itself would add nothing."""
+        ladder = self.ladder
+        return ladder.done and (ladder.infeasible or ladder.best.bound - ladder.achieved <= _CLOSE)
 
-        None: the history program.
+    def take_turn(self, turn: _Turn, deadline: Deadline) -> CertificateStatus | None:
+        """Take one turn, and return how the search ended if nothing is left after it.
 
-        First the last observation, the history program, a small full tree, two observations; then belief graphs, alone
-        and beside longer windows; last the full tree with all the memory. Machines that do not fit are passed over.
+        deadline: of the turn. Raises StoppedError when the stop is requested meanwhile.
+        """
+        ladder = self.ladder
+        tolerance = max(self.gap / 20.0, _TOLERANCE)
+        if turn.kind == "histories":  # the optimum of a small problem is cheap
+            self.optimum = climb_histories(ladder, self.products.of(_STATE), deadline)
+            proven = self.optimum is not None and self.optimum.status is HistoryStatus.OPTIMAL
+            return CertificateStatus.OPTIMUM if proven else None
+        if ladder.done:
+            return CertificateStatus.GAP
+        if turn.machine is None:
+            return None if ladder.resume(deadline=deadline, tolerance=tolerance) else CertificateStatus.FINEST
+        fits = ladder.climb(turn.machine, deadline=deadline, tolerance=tolerance, memory=turn.memory, delay=turn.delay)
+        finest = isinstance(turn.machine, ObservationTree) and (ladder.aware or turn.delay > self.process.horizon)
+        if not fits or not finest:
+            return None
+        converged = ladder.best.bound - ladder.reached <= tolerance
+        return CertificateStatus.CONVERGED if converged else CertificateStatus.TIME if ladder.aware else None
+
+    def choose_turns(self) -> Iterator[_Turn]:
+        """Yield turns from cheap to fine.
+
+        First the last observation and the history program. For policies that see the observations: a small full tree,
+        two observations; then belief graphs, alone and beside longer windows; last the full tree with all the memory.
+        For those that do not: `_choose_delays`. Machines that do not fit are passed over.
         """
         process, memory, stop = self.process, self.budget.memory, self.ladder.stop
-        yield ObservationWindow(1, process.num_observations), 0.05, None
-        yield None, 0.5, None
-        yield ObservationTree(), 1.0, _SMALL
+        yield _Turn("machine", 0.05, ObservationWindow(1, process.num_observations))
+        yield _Turn("histories", 0.5)
+        if not self.ladder.aware and process.emission.values.min() < 1.0:
+            yield from self._choose_delays()
+            return
+        yield _Turn("machine", 1.0, ObservationTree(), _SMALL)
         if process.num_observations**3 < 2**62:
-            yield ObservationWindow(2, process.num_observations), 0.05, memory // 8
+            yield _Turn("machine", 0.05, ObservationWindow(2, process.num_observations), memory // 8)
         graphs = []
         for process_of, vector, name, share in self._policies():
             try:
                 graphs.append(belief_machine(process_of, vector, name=name, budget=self.budget, stop=stop))
-                yield graphs[-1], share, None
+                yield _Turn("machine", share, graphs[-1])
             except BudgetError:
                 continue
         for length in (2, 4, 8, 16, 32):
             if length > process.horizon or process.num_observations ** (length + 1) >= 2**62:
                 break
             window = ObservationWindow(length, process.num_observations)
-            yield Both(graphs[-1], window) if graphs else window, 0.5, None
-        yield ObservationTree(), 1.0, None
+            yield _Turn("machine", 0.5, Both(graphs[-1], window) if graphs else window)
+        yield _Turn("machine", 1.0, ObservationTree())
+
+    def _choose_delays(self) -> Iterator[_Turn]:
+        """Yield machines and delays for agents that see the observations late, from cheap to fine.
+
+        A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
+        memory and time. On a small scale delays grow as long as they lower the bound; then come larger scales, from the
+        best delay on. Between scales, and at the end, the best of them goes on.
+        """
+        ladder, horizon = self.ladder, self.process.horizon
+        delays = sorted({*(delay for delay in (1, 2, 3, 4, 6, 8, 12, 16) if delay <= horizon), horizon + 1})
+        best, tried = 0, set[str]()
+        for memory, nodes, share in _SCALES:
+            for index in range(best, len(delays)):
+                before = ladder.best.bound
+                step = None
+                for machine in self._machines_for(nodes):
+                    name = f"{machine.name}, {delays[index]}"
+                    if name in tried and isinstance(machine, ObservationTree):
+                        break  # nothing is finer
+                    count = len(ladder.rungs)
+                    yield _Turn("machine", share, machine, memory, delays[index])
+                    if len(ladder.rungs) > count:  # it fitted
+                        step = ladder.rungs[-1]
+                        tried.add(name)
+                        break
+                if step is None:
+                    continue
+                low = _NO_GAIN * max(1.0, abs(before))
+                if before - ladder.best.bound > low:
+                    best = index
+                elif ladder.reached < before - low:  # more rounds would do, longer delays are slower still
+                    break
+            yield _Turn("resume", 0.3)
+        while True:
+            yield _Turn("resume", 1.0)
+
+    def _machines_for(self, nodes: int) -> Iterator[ObservationMachine]:
+        """Yield machines from fine to coarse: the full tree, then beliefs of the policy with fewer and fewer nodes."""
+        yield ObservationTree()
+        for process, vector, name, _ in reversed(list(self._policies())):
+            for most in (nodes, nodes // 4):
+                width = process.num_observations * process.num_states
+                if most * width <= _LARGEST_TABLE:
+                    rounded = f"{name}, rounded to {most:,}"
+                    yield rounded_belief_machine(process, vector, most_nodes=most, name=rounded, stop=self.ladder.stop)
 
     def _policies(self) -> Iterator[tuple[HiddenProcess, FloatArray, str, float]]:
         """Yield the policies whose belief graphs are machines: the uniform one, and the one given.

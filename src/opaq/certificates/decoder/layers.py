@@ -28,7 +28,7 @@ from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.errors import BudgetError
 from opaq.kernel_cache import njit
-from opaq.model.arrays import BoolArray, IndexArray, IntArray, expand_rows, indices
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.stop import Stop
 
 if TYPE_CHECKING:
@@ -196,7 +196,11 @@ class _LayerBuilder:
         read = time - self.decisions.windows.delay
         if read < 0:
             return np.zeros_like(self.machine.begin(np.zeros_like(observation)))
-        return self.machine.begin(observation) if read == 0 or codes is None else self.machine.step(read, codes, observation)
+        return (
+            self.machine.begin(observation)
+            if read == 0 or codes is None
+            else self.machine.step(read, codes, observation)
+        )
 
     def cells(self, nodes: _Nodes) -> tuple[csr_array, IntArray, IntArray, BoolArray]:
         """Let the states that wait emit, and return the secret values that occur per node after that.
@@ -210,7 +214,8 @@ class _LayerBuilder:
         owner = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
         window = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
         settled, codes, observation = nodes.settled[owner], nodes.codes[owner], nodes.observation[owner]
-        entry, chance = np.arange(owner.size), np.ones(owner.size)
+        entry: IntArray = np.arange(owner.size)
+        chance: FloatArray = np.ones(owner.size)
         for step in range(windows.delay):
             waiting = windows.waiting[window[entry], step]
             emits = (waiting >= 0) & ~settled
@@ -221,7 +226,7 @@ class _LayerBuilder:
             source = np.flatnonzero(emits)[position]
             shown = windows.emission.columns[emitted]
             read = self._read(process.horizon + 1 + step, codes[source], shown)
-            entry, settled = (np.concatenate((array[kept], array[source])) for array in (entry, settled))
+            entry, settled = np.append(entry[kept], entry[source]), np.append(settled[kept], settled[source])
             codes = np.concatenate((codes[kept], read))
             observation = np.concatenate((observation[kept], shown))
             chance = np.concatenate((chance[kept], chance[source] * windows.emission.values[emitted]))

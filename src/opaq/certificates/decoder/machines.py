@@ -8,9 +8,8 @@ two nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -214,37 +213,27 @@ def rounded_belief_machine(
     matrix = csr_array(
         (process.flow(smoothed), process.edge_target, process.edge_start), shape=(num_states + 1, num_states)
     )
-    emission = process.emission.scipy().T.tocsr()  # [observation, state]
-    beliefs, mass = np.zeros((1, num_states + 1)), np.ones(1)
-    beliefs[0, -1] = 1.0  # the source, before anything is seen
+    emission = process.emission.dense().T  # [observation, state]
+    beliefs: FloatArray = np.zeros((1, num_states + 1))  # [node, state]; the source comes last
+    beliefs[0, -1] = 1.0
+    mass: FloatArray = np.ones(1)
     keys, codes = [], []
     for _ in range(process.horizon):
         stop.check()
         predicted = np.asarray(beliefs @ matrix)  # [node, state]
-        joint = [predicted[:, states] * values for states, values in map(emission_row(emission), range(num_observations))]
-        chance = np.array([part.sum(axis=1) for part in joint]).T  # [node, observation]
+        chance = predicted @ emission.T  # [node, observation]
         node, observation = np.nonzero(chance > 0.0)
-        after = np.zeros((node.size, num_states))
-        for one in range(num_observations):
-            states, _ = emission_row(emission)(one)
-            chosen = np.flatnonzero(observation == one)
-            after[chosen[:, None], states] = joint[one][node[chosen]] / chance[node[chosen], one][:, None]
-        weight = mass[node] * chance[node, observation]
+        seen = chance[node, observation]
+        after = predicted[node] * emission[observation] / seen[:, None]
+        weight = mass[node] * seen
         group = _round_beliefs(after, most_nodes)
-        mass = np.bincount(group, weights=weight)
-        gather = csr_array((weight / mass[group], (group, np.arange(group.size))), shape=(mass.size, group.size))
+        mass = np.bincount(group, weights=weight).astype(np.float64)
+        share = np.divide(weight, mass[group], out=np.zeros_like(weight), where=mass[group] > 0.0)
+        gather = csr_array((share, (group, np.arange(group.size))), shape=(mass.size, group.size))
         beliefs = np.concatenate((np.asarray(gather @ after), np.zeros((mass.size, 1))), axis=1)
         keys.append(node * num_observations + observation)
         codes.append(group)
     return BeliefMachine(name, tuple(keys), tuple(codes), num_observations)
-
-
-def emission_row(emission: Any) -> Callable[[int], tuple[IntArray, FloatArray]]:
-    """Return the function from an observation to the states that emit it, with their probabilities."""
-    return lambda one: (
-        emission.indices[emission.indptr[one] : emission.indptr[one + 1]],
-        emission.data[emission.indptr[one] : emission.indptr[one + 1]],
-    )
 
 
 def _round_beliefs(beliefs: FloatArray, most: int) -> IntArray:

@@ -7,7 +7,7 @@ holds for all; then, with penalties, for those that do not. Every search begins 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,7 @@ from opaq.model.uncertainty import Uncertainty
 from opaq.stop import Deadline, Stop
 
 _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another one came to
+_MIXED_IN_LATE = 0.05  # the same, of an agent that sees the observations late
 _AGREEMENT = 1e-9  # between bounds and measurements
 _PATIENCE = 2.0  # seconds between reports
 _FEWEST_ROUNDS = 3
@@ -81,7 +82,9 @@ class BoundSearch:
     machine: str = "number of secret values"
     reached: float = -math.inf  # what the last search's own policy came to on its machine: no bound is below
     rungs: list[BoundStep] = field(default_factory=list)
-    _used: FloatArray | None = None
+    _used: FloatArray | None = None  # [time, choice of a product state], of the last search
+    _best_ascent: Ascent | None = None  # the one that gave the best bound
+    _late: Decisions | None = None  # of an agent that sees the observations with a delay
     _clock: Deadline = field(default_factory=Deadline)  # of the whole search, without a limit
     _reported: Deadline | None = None  # since the last report
 
@@ -115,24 +118,32 @@ class BoundSearch:
         return self.best.bound < float(self.uncertainty.certain.min())
 
     def climb(
-        self, machine: ObservationMachine, *, deadline: Deadline, tolerance: float, memory: int | None = None
+        self,
+        machine: ObservationMachine,
+        *,
+        deadline: Deadline,
+        tolerance: float,
+        memory: int | None = None,
+        delay: int = 0,
     ) -> bool:
         """Search on one machine until its deadline, or until bound and policy differ by less than the tolerance.
 
         memory: bytes that the machine's layers may take, at most those of the whole search.
+        delay: after how many steps the agent sees an observation; with one, only policies that do not see the
+            observations are bounded, and no penalties are needed.
         Returns False when the machine does not fit the memory. Raises StoppedError when the stop is requested.
         """
+        most = min(memory or self.memory, self.memory)
         try:
-            layers = build_layers(
-                self.decisions, machine, memory=min(memory or self.memory, self.memory), stop=self.stop
-            )
+            layers = build_layers(self._decide_late(delay), machine, memory=most, stop=self.stop)
         except BudgetError:
             return False
-        penalties = Penalties.of(self.decisions)
-        both = not self.aware and penalties.matter
-        sweeper = Sweeper.of(self.decisions, layers, self.stop)
+        decisions = self._decide_late(delay)
+        penalties = Penalties.of(decisions) if delay == 0 and not self.aware else None
+        both = penalties is not None and penalties.matter
+        sweeper = Sweeper.of(decisions, layers, self.stop)
         if self._used is not None:
-            sweeper.follow(self._used, uniform_share=_MIXED_IN)
+            sweeper.follow(self._used, uniform_share=_MIXED_IN if delay == 0 else _MIXED_IN_LATE)
         first = deadline
         if both and deadline.seconds is not None:
             first = deadline.limited_to(_FIRST_SHARE * deadline.seconds)
@@ -142,31 +153,63 @@ class BoundSearch:
             self._search(sweeper, penalties, deadline, tolerance, last=deadline)
         return True
 
+    def _decide_late(self, delay: int) -> Decisions:
+        """Return the decisions of an agent that sees the observations with a delay; the last ones are kept.
+
+        Raises BudgetError when there are too many windows.
+        """
+        if delay == 0:
+            return self.decisions
+        if self._late is None or self._late.windows.delay != delay:
+            process, forever = self.decisions.process, bool(self.decisions.tails.any())
+            self._late = Decisions.of(process, delay=delay, forever=forever, stop=self.stop)
+        return self._late
+
     def _search(
         self, sweeper: Sweeper, penalties: Penalties | None, deadline: Deadline, tolerance: float, *, last: Deadline
     ) -> None:
-        """Make rounds until the deadline; if there were few, until the last one.
+        """Begin an ascent on one machine and make rounds until the deadline; if there were few, until the last one.
 
-        penalties: for policies that do not see the observations; None bounds all policies. tolerance: the search ends
-            where
-        bound and policy differ by less. last: the deadline of the machine. However it ends, the average use of actions
-        is kept for the next machine to begin from.
+        penalties: for policies that do not see the observations; without them, and without a delay, all are bounded.
+        tolerance: the search ends where bound and policy differ by less. last: the deadline of the machine.
         """
-        layers = sweeper.layers
         ascent = Ascent.of(
             sweeper, self.uncertainty, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
         )
+        before = self.best.bound
+        self._ascend(ascent, deadline, tolerance, last=last)
+        if self._best_ascent is None or self.best.bound < before:
+            self._best_ascent = ascent
+
+    def resume(self, *, deadline: Deadline, tolerance: float) -> bool:
+        """Go on with the ascent that gave the best bound. Returns False where there is none."""
+        if self._best_ascent is not None:
+            self._ascend(self._best_ascent, deadline, tolerance, last=deadline)
+        return self._best_ascent is not None
+
+    def _ascend(self, ascent: Ascent, deadline: Deadline, tolerance: float, *, last: Deadline) -> None:
+        """Make rounds until the deadline, or until bound and policy differ by less than the tolerance.
+
+        However it ends, the average use of actions is kept for the next machine to begin from.
+        """
+        sweeper = ascent.sweeper
+        layers, aware = sweeper.layers, ascent.penalties is None and sweeper.decisions.windows.delay == 0
         self.reached = -math.inf
+        first = ascent.rounds
         try:
-            for proof in _rounds(ascent, deadline, last):
-                self._take(proof, layers, aware=penalties is None)
+            while True:
+                made = ascent.rounds - first
+                few = made < _FEWEST_ROUNDS or (ascent.rounds < _ENOUGH_ROUNDS and not last.passed)
+                if deadline.passed and not few:
+                    break
+                self._take(ascent.round(), layers, aware=aware)
                 self.reached = max(self.reached, ascent.reached)
-                self._report(ascent, layers, penalties is None)
+                self._report(ascent, layers, aware)
                 if self.done or self.best.bound - self.reached <= tolerance:
                     break
         finally:
             self._used = sweeper.used_by_state(ascent.average.used)
-            self.rungs.append(self._rung(ascent, layers, penalties is None))
+            self.rungs.append(self._rung(ascent, layers, aware))
         self.on_rung(self.rungs[-1])
 
     def _take(self, proof: Proof, layers: Layers, *, aware: bool) -> None:
@@ -188,12 +231,6 @@ class BoundSearch:
         """Return the state of the search on one machine as a step of the certificate."""
         seconds = self._clock.elapsed
         return BoundStep(layers.machine, layers.num_entries, ascent.rounds, self.bound, aware, seconds)
-
-
-def _rounds(ascent: Ascent, deadline: Deadline, last: Deadline) -> Iterator[Proof]:
-    """Yield rounds until the deadline; then more, up to enough, until the last one; a few in any case."""
-    while ascent.rounds < _FEWEST_ROUNDS or not deadline.passed or (ascent.rounds < _ENOUGH_ROUNDS and not last.passed):
-        yield ascent.round()
 
 
 def first_proof(decisions: Decisions, uncertainty: Uncertainty) -> Proof:

@@ -121,7 +121,7 @@ class Sweeper:
             self.policy[time] = (1.0 - uniform_share) * weights / totals[owner] + uniform_share * even
 
     def used_by_state(self, used: FloatArray) -> FloatArray:
-        """Return [time, choice of a product state]: how often actions are taken, from the uses [time, use] of a flow."""
+        """Return [time, choice of a product state]: how often actions are taken. used: [time, use], of a flow."""
         size = int(self.decisions.state_use.max(initial=-1)) + 1
         return np.array([np.bincount(self.decisions.state_use, weights=row, minlength=size) for row in used])
 
