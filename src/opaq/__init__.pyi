@@ -5,6 +5,9 @@ from .certificates.certify import CertificateStatus as CertificateStatus
 from .certificates.certify import CertifiedSolution as CertifiedSolution
 from .certificates.certify import certify as certify
 from .certificates.decoder.search import BoundStep as BoundStep
+from .certificates.gap import Gap as Gap
+from .certificates.gap import GapStep as GapStep
+from .certificates.gap import solve as solve
 from .certificates.history.program import HistoryOptimum as HistoryOptimum
 from .certificates.history.program import HistoryStatus as HistoryStatus
 from .certificates.history.program import history_program as history_program
@@ -110,7 +113,6 @@ from .solvers.solve import Solution as Solution
 from .solvers.solve import StartSummary as StartSummary
 from .solvers.solve import TraceStep as TraceStep
 from .solvers.solve import gradient as gradient
-from .solvers.solve import solve as solve
 from .solvers.starts import Attainable as Attainable
 from .solvers.strategy import Plan as Plan
 from .solvers.strategy import PlanRequest as PlanRequest

@@ -98,7 +98,8 @@ def _find_unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, 
 
 
 DEFAULT_TIME = 60.0  # seconds
-_SCALES = ((48 << 20, 1_000, 0.15), (400 << 20, 8_000, 0.4), (4 << 30, 40_000, 0.6))  # bytes, nodes, share of time
+_MOVE_ON = 0.2  # of the gap: a machine on which less than this is left to gain gives way to a finer one
+_SCALES = ((128 << 20, 1_000, 0.3), (600 << 20, 8_000, 0.4), (4 << 30, 40_000, 0.6))  # bytes, nodes, share of time
 _NO_GAIN = 1e-4  # a longer delay that lowers the bound by less does not pay
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
@@ -121,7 +122,7 @@ class CertificateStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Turn:
+class BoundTurn:
     """One part of the search for a bound: a machine and a delay, the history program, or more rounds on the best."""
 
     kind: Literal["machine", "histories", "resume"]
@@ -344,7 +345,7 @@ def certify(
     blind = read.task.minimise and not observation_aware and sees_observations_alone(scope)
     with interruptible(stop, keep_answer=False) as own_stop:
         own_stop.check()
-        start = _Start.of(
+        start = CertificateStart.of(
             read,
             chosen,
             solution,
@@ -356,7 +357,7 @@ def certify(
         )
         if read.task.minimise:
             return _certify_least(start, deadline, blind=blind)
-        search = _CertificateSearch.of(start, aware=aware)
+        search = CertificateSearch.of(start, aware=aware)
         with own_stop.limit(deadline.left):
             status = search.run(machines, deadline)
     return search.certificate(status, deadline.elapsed)
@@ -392,7 +393,7 @@ class _Products:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Start:
+class CertificateStart:
     """What every certificate begins with: the compiled problem, the measured policy, and what needs no search."""
 
     products: _Products
@@ -420,7 +421,7 @@ class _Start:
         budget: Budget,
         stop: Stop,
         on_progress: Callable[[BoundStep], None],
-    ) -> _Start:
+    ) -> CertificateStart:
         """Compile the problem, measure the policy and refute the task where that needs no search.
 
         policy: the one given, None for none. solution: what `solve` knows of it, if it comes from there.
@@ -463,7 +464,7 @@ class _Start:
 
 
 @dataclass(slots=True, eq=False)
-class _CertificateSearch:
+class CertificateSearch:
     """One certificate of an upper bound in the making. The problem is compiled once per policy class."""
 
     products: _Products
@@ -478,7 +479,7 @@ class _CertificateSearch:
     optimum: HistoryOptimum | None = None  # of the history program, once it was solved
 
     @classmethod
-    def of(cls, start: _Start, *, aware: bool) -> _CertificateSearch:
+    def of(cls, start: CertificateStart, *, aware: bool) -> CertificateSearch:
         """Prove what needs no search. aware: whether policies that see the observations are to be bounded."""
         reached = start.known("lower")
         known = -math.inf if reached is None else reached
@@ -525,7 +526,9 @@ class _CertificateSearch:
         if machines is None:
             turns = self.choose_turns()
         else:  # each has its share of the time that remains
-            turns = (_Turn("machine", 1.0 / (len(machines) - index), machine) for index, machine in enumerate(machines))
+            turns = (
+                BoundTurn("machine", 1.0 / (len(machines) - index), machine) for index, machine in enumerate(machines)
+            )
         for turn in turns:
             ending = self.take_turn(turn, deadline.part(turn.share))
             if ending is not None:
@@ -540,13 +543,16 @@ class _CertificateSearch:
         ladder = self.ladder
         return ladder.done and (ladder.infeasible or ladder.best.bound - ladder.achieved <= _CLOSE)
 
-    def take_turn(self, turn: _Turn, deadline: Deadline) -> CertificateStatus | None:
+    def take_turn(self, turn: BoundTurn, deadline: Deadline) -> CertificateStatus | None:
         """Take one turn, and return how the search ended if nothing is left after it.
 
         deadline: of the turn. Raises StoppedError when the stop is requested meanwhile.
         """
         ladder = self.ladder
-        tolerance = max(self.gap / 20.0, _TOLERANCE)
+        finest = max(self.gap / 20.0, _TOLERANCE)
+        tolerance = (
+            max(finest, _MOVE_ON * (ladder.best.bound - ladder.achieved)) if math.isfinite(ladder.achieved) else finest
+        )
         if turn.kind == "histories":  # the optimum of a small problem is cheap
             self.optimum = climb_histories(ladder, self.products.of(_STATE), deadline)
             proven = self.optimum is not None and self.optimum.status is HistoryStatus.OPTIMAL
@@ -554,15 +560,16 @@ class _CertificateSearch:
         if ladder.done:
             return CertificateStatus.GAP
         if turn.machine is None:
-            return None if ladder.resume(deadline=deadline, tolerance=tolerance) else CertificateStatus.FINEST
-        fits = ladder.climb(turn.machine, deadline=deadline, tolerance=tolerance, memory=turn.memory, delay=turn.delay)
-        finest = isinstance(turn.machine, ObservationTree) and (ladder.aware or turn.delay > self.process.horizon)
-        if not fits or not finest:
+            ladder.resume(deadline=deadline, tolerance=finest)
             return None
-        converged = ladder.best.bound - ladder.reached <= tolerance
+        fits = ladder.climb(turn.machine, deadline=deadline, tolerance=tolerance, memory=turn.memory, delay=turn.delay)
+        last = isinstance(turn.machine, ObservationTree) and (ladder.aware or turn.delay > self.process.horizon)
+        if not fits or not last:
+            return None
+        converged = ladder.best.bound - ladder.reached <= finest
         return CertificateStatus.CONVERGED if converged else CertificateStatus.TIME if ladder.aware else None
 
-    def choose_turns(self) -> Iterator[_Turn]:
+    def choose_turns(self) -> Iterator[BoundTurn]:
         """Yield turns from cheap to fine.
 
         First the last observation and the history program. For policies that see the observations: a small full tree,
@@ -570,29 +577,29 @@ class _CertificateSearch:
         For those that do not: `_choose_delays`. Machines that do not fit are passed over.
         """
         process, memory, stop = self.process, self.budget.memory, self.ladder.stop
-        yield _Turn("machine", 0.05, ObservationWindow(1, process.num_observations))
-        yield _Turn("histories", 0.5)
+        yield BoundTurn("machine", 0.05, ObservationWindow(1, process.num_observations))
+        yield BoundTurn("histories", 0.35)
         if not self.ladder.aware and process.emission.values.min() < 1.0:
             yield from self._choose_delays()
             return
-        yield _Turn("machine", 1.0, ObservationTree(), _SMALL)
+        yield BoundTurn("machine", 1.0, ObservationTree(), _SMALL)
         if process.num_observations**3 < 2**62:
-            yield _Turn("machine", 0.05, ObservationWindow(2, process.num_observations), memory // 8)
+            yield BoundTurn("machine", 0.05, ObservationWindow(2, process.num_observations), memory // 8)
         graphs = []
         for process_of, vector, name, share in self._policies():
             try:
                 graphs.append(belief_machine(process_of, vector, name=name, budget=self.budget, stop=stop))
-                yield _Turn("machine", share, graphs[-1])
+                yield BoundTurn("machine", share, graphs[-1])
             except BudgetError:
                 continue
         for length in (2, 4, 8, 16, 32):
             if length > process.horizon or process.num_observations ** (length + 1) >= 2**62:
                 break
             window = ObservationWindow(length, process.num_observations)
-            yield _Turn("machine", 0.5, Both(graphs[-1], window) if graphs else window)
-        yield _Turn("machine", 1.0, ObservationTree())
+            yield BoundTurn("machine", 0.5, Both(graphs[-1], window) if graphs else window)
+        yield BoundTurn("machine", 1.0, ObservationTree())
 
-    def _choose_delays(self) -> Iterator[_Turn]:
+    def _choose_delays(self) -> Iterator[BoundTurn]:
         """Yield machines and delays for agents that see the observations late, from cheap to fine.
 
         A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
@@ -611,7 +618,7 @@ class _CertificateSearch:
                     if name in tried and isinstance(machine, ObservationTree):
                         break  # nothing is finer
                     count = len(ladder.rungs)
-                    yield _Turn("machine", share, machine, memory, delays[index])
+                    yield BoundTurn("machine", share, machine, memory, delays[index])
                     if len(ladder.rungs) > count:  # it fitted
                         step = ladder.rungs[-1]
                         tried.add(name)
@@ -621,11 +628,12 @@ class _CertificateSearch:
                 low = _NO_GAIN * max(1.0, abs(before))
                 if before - ladder.best.bound > low:
                     best = index
-                elif ladder.reached < before - low:  # more rounds would do, longer delays are slower still
+                elif ladder.reached < ladder.best.bound - low:  # more rounds would do, longer delays are slower still
                     break
-            yield _Turn("resume", 0.3)
-        while True:
-            yield _Turn("resume", 1.0)
+            if not ladder.settled:
+                yield BoundTurn("resume", 0.3)
+        while not ladder.settled:
+            yield BoundTurn("resume", 1.0)
 
     def _machines_for(self, nodes: int) -> Iterator[ObservationMachine]:
         """Yield machines from fine to coarse: the full tree, then beliefs of the policy with fewer and fewer nodes."""
@@ -678,7 +686,7 @@ class _CertificateSearch:
         )
 
 
-def _certify_least(start: _Start, deadline: Deadline, *, blind: bool) -> Certificate:
+def _certify_least(start: CertificateStart, deadline: Deadline, *, blind: bool) -> Certificate:
     """Return the certificate of a task that minimises.
 
     blind: whether only policies that see nothing but the observations are bounded.

@@ -24,6 +24,7 @@ class Status(Enum):
     """How a solve, or one start of it, ended. The value is the sentence users read; a solution adds its figures."""
 
     CONVERGED = f"converged: no small change of the policy does better (a local optimum; {UNPROVEN})"
+    PROVEN = "proven: no policy does better by more than the gap asked for"
     COMPLETED = "completed, but not known to be an optimum: convergence is not tested"
     SETTLED = "stopped gaining: the search finds nothing better, but the policy is not a local optimum"
     STOPPED = "stopped at the iteration limit: more iterations may do better"

@@ -20,6 +20,7 @@ policies, found by dynamic programming in the same backward sweep, bounds f of e
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +115,7 @@ class Ascent:
     mean: Costs | None = None  # the average costs of all rounds
     most_cost: float = 0.0
     rounds: int = 0
+    least: float = math.inf  # the lowest bound of all rounds
 
     @classmethod
     def of(
@@ -154,6 +156,7 @@ class Ascent:
         self.average = self.average.mix(self.flow, theta)
         self._pull(before.mix(self.flow, 2.0), theta, _DUAL_STEP / step)
         self.rounds += 1
+        self.least = min(self.least, proof.bound)
         return proof
 
     def _blend(self, costs: Costs) -> None:

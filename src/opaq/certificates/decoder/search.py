@@ -25,6 +25,7 @@ from opaq.stop import Deadline, Stop
 
 _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another one came to
 _MIXED_IN_LATE = 0.05  # the same, of an agent that sees the observations late
+_NOTHING = 1e-6  # of the bound: less is not worth a round
 _AGREEMENT = 1e-9  # between bounds and measurements
 _PATIENCE = 2.0  # seconds between reports
 _FEWEST_ROUNDS = 3
@@ -176,16 +177,19 @@ class BoundSearch:
         ascent = Ascent.of(
             sweeper, self.uncertainty, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
         )
-        before = self.best.bound
         self._ascend(ascent, deadline, tolerance, last=last)
-        if self._best_ascent is None or self.best.bound < before:
+        if self._best_ascent is None or ascent.least < self._best_ascent.least:
             self._best_ascent = ascent
 
-    def resume(self, *, deadline: Deadline, tolerance: float) -> bool:
-        """Go on with the ascent that gave the best bound. Returns False where there is none."""
+    def resume(self, *, deadline: Deadline, tolerance: float) -> None:
+        """Go on with the ascent that gave the lowest bound, if there is one."""
         if self._best_ascent is not None:
             self._ascend(self._best_ascent, deadline, tolerance, last=deadline)
-        return self._best_ascent is not None
+
+    @property
+    def settled(self) -> bool:
+        """Return whether more rounds of the ascent that gave the lowest bound would lower the bound no more."""
+        return self._best_ascent is None or self.best.bound - self._best_ascent.reached <= _NOTHING
 
     def _ascend(self, ascent: Ascent, deadline: Deadline, tolerance: float, *, last: Deadline) -> None:
         """Make rounds until the deadline, or until bound and policy differ by less than the tolerance.
@@ -210,7 +214,7 @@ class BoundSearch:
         finally:
             self._used = sweeper.used_by_state(ascent.average.used)
             self.rungs.append(self._rung(ascent, layers, aware))
-        self.on_rung(self.rungs[-1])
+            self.on_rung(self.rungs[-1])
 
     def _take(self, proof: Proof, layers: Layers, *, aware: bool) -> None:
         """Keep a bound that is better than the best one."""

@@ -1,0 +1,470 @@
+"""Solve to a proven gap: raise the policy and lower the bound in turns, until they are as close as asked.
+
+The call behind `opaq.solve` and `opaq solve --gap`. From below, policies are searched by `opaq.solvers`, first of the
+problem's own class, then of larger ones: with a clock, with what the secret's machine knows, and with more and more of
+the last states, each begun at the best policy so far. Policies that see all states so far are as good as any that does
+not see the observations, whatever it remembers or draws. From above, `opaq.certificates.certify` bounds all of them.
+Work goes to the side that moved the gap most per second.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+import numpy as np
+
+from opaq.beliefs.graph import Budget
+from opaq.certificates.certify import (
+    DEFAULT_TIME,
+    BoundTurn,
+    Certificate,
+    CertificateSearch,
+    CertificateStart,
+    CertificateStatus,
+    CertifiedSolution,
+    certify,
+)
+from opaq.certificates.decoder.delay import delay_observations
+from opaq.certificates.decoder.search import BoundStep
+from opaq.errors import BudgetError, Fault, InputError, check_types, is_flag
+from opaq.load import as_policy, as_problem
+from opaq.model.arrays import SparseRows, ints
+from opaq.model.conditions import (
+    AutomatonState,
+    Condition,
+    CurrentState,
+    LastStates,
+    Memory,
+    MemoryNode,
+    Observations,
+    StartState,
+    Time,
+)
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem
+from opaq.model.secret import InitialState, Language, Visited
+from opaq.opacity.measure import Measurement, measure_product
+from opaq.product.compile import compile_problem
+from opaq.product.trackers import track_secret
+from opaq.solvers import solve as search
+from opaq.solvers.loop import Progress
+from opaq.solvers.options import SolveOptions, with_solve_options
+from opaq.solvers.policy_classes import class_name, contains
+from opaq.solvers.solve import Solution, solve_class
+from opaq.solvers.strategy import Solver, Status
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
+
+_FIRST_SHARE = 0.25  # of the time, for the problem's own class
+_TURN = 0.15  # of the time left, for one turn of the policies
+_LEAST_TURN = 2.0  # seconds
+_LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
+_MOST_SLOTS = 300_000  # of a larger class
+_MAX_MEMORY = 4.0  # GiB, for bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How close policy and bound should come: in the unit of the uncertainty, or as a share of the bound."""
+
+    amount: float
+    relative: bool
+
+    @classmethod
+    def of(cls, given: float | str | Gap) -> Gap:
+        """Read "1%", "0.01" or a number, which is in the unit of the uncertainty. Raises InputError otherwise."""
+        if isinstance(given, Gap):
+            return given
+        match = re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(%|bits?)?\s*", str(given))
+        amount = math.nan
+        if match is not None and not isinstance(given, bool):
+            with suppress(ValueError):
+                amount = float(match[1])
+        if match is None or not 0.0 <= amount < math.inf:
+            raise InputError([Fault("gap", f"'{given}' is no gap", "write 1% or a number of bits such as 0.01")])
+        return cls(amount / 100.0, relative=True) if match[2] == "%" else cls(amount, relative=False)
+
+    def of_bound(self, bound: float) -> float:
+        """Return the gap in the unit of the uncertainty, for a bound."""
+        return self.amount * abs(bound) if self.relative else self.amount
+
+
+@dataclass(frozen=True, slots=True)
+class GapStep:
+    """Where a search to a gap stands.
+
+    policy: what the best policy reaches for certain. bound: what none exceeds. seconds: since the call.
+    work: what is being done, in words.
+    """
+
+    policy: float
+    bound: float
+    seconds: float
+    work: str
+
+
+@overload
+def solve(
+    problem: Problem | str | os.PathLike[str], *, gap: None = None, observation_aware: bool = False, **given: Any
+) -> Solution: ...
+
+
+@overload
+def solve(
+    problem: Problem | str | os.PathLike[str], *, gap: float | str | Gap, observation_aware: bool = False, **given: Any
+) -> CertifiedSolution: ...
+
+
+def solve(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    gap: float | str | Gap | None = None,
+    observation_aware: bool = False,
+    on_gap: Callable[[GapStep], None] | None = None,
+    **given: Any,
+) -> Solution | CertifiedSolution:
+    """Find the most opaque policy that meets the task; with a gap, and prove how far from the best possible it is.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    gap: search all policies, not only those of the problem's class, until the answer is proven to be this close to the
+        best possible: "1%" of the bound, or a number in bits. The answer is then a `CertifiedSolution`; without a
+        time_limit the search takes 60 seconds at most.
+    observation_aware: whether the policies that are searched and bounded may see the observations.
+    on_gap: called with every `GapStep` of a search to a gap.
+    given: all that a search of one class takes, as below.
+
+    """
+    if gap is None:
+        if observation_aware or on_gap is not None:
+            idle = "observation_aware" if observation_aware else "on_gap"
+            raise InputError([Fault(idle, "has no effect without a gap", "give gap, or leave it out")])
+        return search.solve(problem, **given)
+    return solve_to_gap(problem, gap=gap, observation_aware=observation_aware, on_gap=on_gap, **given)
+
+
+def _signature() -> inspect.Signature:
+    """Return the signature of `solve`: that of the search of one class, and what the gap needs."""
+    shown = inspect.signature(search.solve)
+    own = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, default, annotation in (
+            ("gap", None, "float | str | Gap | None"),
+            ("observation_aware", False, "bool"),
+            ("on_gap", None, "Callable[[GapStep], None] | None"),
+        )
+    ]
+    return shown.replace(
+        parameters=[*shown.parameters.values(), *own], return_annotation="Solution | CertifiedSolution"
+    )
+
+
+solve.__signature__ = _signature()  # type: ignore[attr-defined]
+solve.__doc__ = f"{solve.__doc__}{(search.solve.__doc__ or '').partition('scenario.')[2].strip()}"
+
+
+@with_solve_options("conditions", "memory_nodes")
+def solve_to_gap(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    gap: float | str | Gap,
+    observation_aware: bool = False,
+    options: SolveOptions | None = None,
+    solver: Solver | str | None = None,
+    initial_policy: Policy | str | os.PathLike[str] | None = None,
+    on_step: Callable[[Progress], None] | None = None,
+    on_gap: Callable[[GapStep], None] | None = None,
+    stop: Stop | None = None,
+    **changes: Any,
+) -> CertifiedSolution:
+    """Find a policy and prove that none is better by more than the gap; see `solve`, which calls it.
+
+    The answer is the best policy and the best bound when the gap is reached, time is up (60 s unless a time limit is
+    given), `stop` is requested or, without a stop, after Ctrl-C. Raises InputError when an argument does not fit.
+    """
+    call = Deadline()
+    check_types(
+        {
+            "observation_aware": (observation_aware, is_flag, "True or False"),
+            "options": (options, SolveOptions, "an opaq.SolveOptions"),
+            "on_step": (on_step, callable, "a function"),
+            "on_gap": (on_gap, callable, "a function"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+        },
+        optional=("options", "on_step", "on_gap", "stop"),
+    )
+    if changes.pop("run_folder", None) is not None or changes.pop("policy_class", None) is not None:
+        finding = "a search to a gap keeps no run folder, and takes its first class from the problem"
+        raise InputError([Fault("gap", finding, "leave run_folder and policy_class out")])
+    wanted, read = Gap.of(gap), as_problem(problem)
+    named = {"solver": solver} if isinstance(solver, str) else {}
+    chosen = (options or SolveOptions()).with_changes(**named, **changes)
+    if solver is not None and not named:
+        raise InputError([Fault("solver", "a search to a gap takes a solver by its name", "give its name")])
+    first = None if initial_policy is None else as_policy(initial_policy, read)
+    deadline = call.limited_to(DEFAULT_TIME if chosen.time_limit is None else chosen.time_limit)
+    with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
+        return _GapSearch(read, wanted, replace(chosen, time_limit=None), own_stop, deadline, on_step, on_gap).run(
+            first, aware=observation_aware
+        )
+
+
+@dataclass(slots=True)
+class _GapSearch:
+    """One search to a gap: the best policy and the bound so far, and the two sides that move them."""
+
+    problem: Problem
+    gap: Gap
+    options: SolveOptions
+    stop: Stop
+    deadline: Deadline
+    on_step: Callable[[Progress], None] | None
+    on_gap: Callable[[GapStep], None] | None
+    work: str = ""
+    _classes: list[PolicyClass] = field(default_factory=list)  # larger ones that are still to be searched
+
+    def run(self, initial: Policy | None, *, aware: bool) -> CertifiedSolution:
+        """Search until the gap is reached or time is up. initial: a policy to begin from."""
+        problem, deadline = self.problem, self.deadline
+        options = replace(self.options, sequences=0)
+        with self.stop.stage(deadline.share(0.5 if problem.task.minimise else _FIRST_SHARE)):
+            self.work = class_name(problem.policy_class)
+            solution = search.solve(
+                problem, options=options, initial_policy=initial, on_step=self.on_step, stop=self.stop
+            )
+        aware = aware or any(one.sees_observations for one in problem.policy_class.conditions)
+        if problem.task.minimise or not solution.measurement.feasible:
+            bits = self.gap.of_bound(solution.measurement.uncertainty.upper)
+            certificate = certify(
+                problem, solution, gap=bits, time_limit=deadline.left or 0.0, observation_aware=aware, stop=self.stop
+            )
+            return self._finish(solution, certificate)
+        start = CertificateStart.of(
+            problem,
+            solution.policy,
+            solution,
+            gap=self.gap.of_bound(solution.measurement.uncertainty.lower),
+            deadline=deadline,
+            budget=Budget(memory=round(_MAX_MEMORY * 2**30)),
+            stop=self.stop,
+            on_progress=self._note_bound,
+        )
+        bounds = CertificateSearch.of(start, aware=aware)
+        self._classes = list(larger_classes(problem, aware=aware))
+        status = CertificateStatus.TIME
+        try:
+            solution, status = self._close_in(solution, bounds)
+        except StoppedError:
+            solution = self._best
+        if self.stop.interrupted:
+            status = CertificateStatus.INTERRUPTED
+        return self._finish(solution, bounds.certificate(status, deadline.elapsed))
+
+    _best: Solution = field(init=False)
+    _bounds: CertificateSearch | None = None
+
+    def _close_in(self, solution: Solution, bounds: CertificateSearch) -> tuple[Solution, CertificateStatus]:
+        """Take turns of both sides until the gap is reached or both are exhausted; return policy and ending.
+
+        The next turn goes to the side that moved the gap most per second in its last turns; a side that has waited for
+        three turns is given one.
+        """
+        self._best, self._bounds = solution, bounds
+        turns = bounds.choose_turns()
+        rates, waited = {"policy": math.inf, "bound": math.inf}, {"policy": 0, "bound": 0}
+        first = 2  # turns of the bound that come first: they are cheap, and may prove the optimum at once
+        while rates:
+            if self._reached():
+                return self._best, CertificateStatus.GAP
+            self.stop.check()
+            side = max(rates, key=lambda name: (waited[name] >= 3, rates[name]))
+            if first > 0 and "bound" in rates:
+                side, first = "bound", first - 1
+            clock, before = Deadline(), self._gap_now()
+            more = self._take_bound_turn(turns) if side == "bound" else self._take_policy_turn()
+            moved = before - self._gap_now() if math.isfinite(before) else 0.0
+            rate = moved / max(clock.elapsed, 1e-3)
+            if not more:
+                rates.pop(side, None)
+            elif first == 0:
+                rates[side] = rate if math.isinf(rates[side]) else 0.5 * (rates[side] + rate)
+            for name in waited:
+                waited[name] = 0 if name == side else waited[name] + 1
+        if bounds.optimum is not None and self._gap_now() <= 1e-4:
+            return self._best, CertificateStatus.OPTIMUM
+        return self._best, CertificateStatus.FINEST
+
+    def _gap_now(self) -> float:
+        """Return the distance of policy and bound."""
+        assert self._bounds is not None
+        return self._bounds.ladder.bound - self._best.measurement.uncertainty.lower
+
+    def _reached(self) -> bool:
+        """Return whether the gap is as small as asked, which the bound's side is told."""
+        assert self._bounds is not None
+        ladder = self._bounds.ladder
+        ladder.wanted = self.gap.of_bound(ladder.bound)
+        return self._gap_now() <= ladder.wanted
+
+    def _take_bound_turn(self, turns: Iterator[BoundTurn]) -> bool:
+        """Lower the bound for one turn; return whether there is more to try."""
+        bounds = self._bounds
+        assert bounds is not None
+        turn = next(turns, None)
+        if turn is None:
+            return False
+        share = turn.share if turn.kind == "histories" or not self._classes else 0.6 * turn.share
+        ending = bounds.take_turn(turn, self.deadline.part(share))
+        optimum = bounds.optimum
+        if turn.kind == "histories" and optimum is not None and optimum.policy is not None:
+            self._adopt(optimum.policy, optimum.measurement)
+        return ending in (None, CertificateStatus.GAP)
+
+    def _take_policy_turn(self) -> bool:
+        """Search one larger class, begun at the best policy; return whether there is more to try."""
+        if not self._classes:
+            return False
+        policy_class = self._classes[0]
+        best = self._best
+        if not contains(policy_class, best.policy.policy_class):  # such as all states, by the history program
+            self._classes.pop(0)
+            return bool(self._classes)
+        self.work = class_name(policy_class)
+        before = best.measurement.uncertainty.lower
+        seconds = max(self.deadline.share(_TURN) or 0.0, _LEAST_TURN)
+        options = replace(self.options, sequences=0, conditions=None, memory_nodes=None)
+        clock = Deadline(seconds)
+        try:
+            with self.stop.stage(seconds):
+                found = solve_class(
+                    self.problem, policy_class, options, warm=(best.policy,), on_step=self.on_step, stop=self.stop
+                )
+        except (BudgetError, StoppedError):
+            self.stop.check()
+            self._classes.pop(0)
+            return bool(self._classes)
+        if found.measurement.beats(best.measurement):
+            self._take(found)
+        gained = self._best.measurement.uncertainty.lower - before > _LEAST_GAIN
+        if not (clock.passed and gained):  # it has settled, or time does not help it
+            self._classes.pop(0)
+        return bool(self._classes)
+
+    def _adopt(self, policy: Policy, measurement: Measurement | None) -> None:
+        """Take a policy that another program has found, if it is better."""
+        product = compile_problem(self.problem, policy.policy_class, stop=self.stop)
+        pi = product.policy_vector(policy)
+        if measurement is None:
+            measurement = measure_product(product, pi, sequences=0, stop=self.stop)
+        if measurement.beats(self._best.measurement):
+            status, text = Status.COMPLETED, "found by the history program"
+            self._take(
+                replace(
+                    self._best, policy=policy, product=product, pi=pi, measurement=measurement, status=status,
+                    status_text=text, optimality=None,
+                )
+            )  # fmt: skip
+
+    def _take(self, solution: Solution) -> None:
+        """Make a solution the best one, and tell the bound's side."""
+        assert self._bounds is not None
+        self._best = solution
+        bounds, lower = self._bounds, solution.measurement.uncertainty.lower
+        bounds.policy, bounds.vector, bounds.measurement = solution.policy, solution.pi, solution.measurement
+        if all(product is not solution.product for product in bounds.products.compiled):
+            bounds.products.compiled.append(solution.product)
+        bounds.ladder.achieved = bounds.ladder.known = max(bounds.ladder.known, lower)
+        self._tell()
+
+    def _note_bound(self, step: BoundStep) -> None:
+        """Tell the state of the search for a bound."""
+        self.work = step.machine
+        self._tell()
+
+    def _tell(self) -> None:
+        """Call `on_gap` with where the search stands."""
+        if self.on_gap is not None and self._bounds is not None:
+            lower, bound = self._best.measurement.uncertainty.lower, self._bounds.ladder.bound
+            self.on_gap(GapStep(lower, bound, self.deadline.elapsed, self.work))
+
+    def _finish(self, solution: Solution, certificate: Certificate) -> CertifiedSolution:
+        """Return the answer, whose status says what is proven."""
+        if self.options.sequences and not self.stop.requested and solution.measurement.opacity.method == "exact":
+            with suppress(StoppedError):
+                shown = measure_product(solution.product, solution.pi, sequences=self.options.sequences, stop=self.stop)
+                solution = replace(solution, measurement=shown)
+        certificate = replace(certificate, measurement=solution.measurement)
+        distance, bound = certificate.gap, certificate.bound
+        if distance is not None and distance <= self.gap.of_bound(bound):
+            unit = f" {certificate.unit}" if certificate.unit else ""
+            status, text = Status.PROVEN, f"{Status.PROVEN.value}: at most {_up(distance)}{unit}"
+        elif not solution.measurement.feasible:
+            return CertifiedSolution(replace(solution, seconds=self.deadline.elapsed), certificate)
+        else:
+            ended = Status.INTERRUPTED if self.stop.interrupted else Status.TIME_LIMIT
+            status = ended if self.stop.requested or self.deadline.passed else Status.COMPLETED
+            text = f"{status.value}; the gap asked for was not reached"
+            if status is Status.COMPLETED:
+                text = "completed: nothing finer is left to try within the budget; the gap asked for was not reached"
+        solution = replace(solution, status=status, status_text=text, seconds=self.deadline.elapsed)
+        return CertifiedSolution(solution, certificate)
+
+
+def _up(gap: float) -> str:
+    """Return a gap in two digits, rounded up."""
+    if gap <= 0.0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(gap)) - 1)
+    return f"{math.ceil(gap / unit - 1e-9) * unit:.2g}"
+
+
+def larger_classes(problem: Problem, *, aware: bool) -> Iterator[PolicyClass]:
+    """Yield classes of policies that contain the problem's own, each larger than the one before.
+
+    First the clock and what the secret's machine knows are added, then more and more of the last states or, where
+    policies see the observations, of the last observations. Classes with too many rows are left out.
+    """
+    own = problem.policy_class
+    known: list[Condition] = [one for one in own.conditions if not isinstance(one, CurrentState | Time | LastStates)]
+    kinds = {type(one) for one in known}
+    if isinstance(problem.secret, Language) and AutomatonState not in kinds:
+        known.append(AutomatonState())
+    if isinstance(problem.secret, InitialState) and StartState not in kinds:
+        known.append(StartState())
+    if isinstance(problem.secret, Visited) and MemoryNode not in kinds:
+        known.append(MemoryNode(_visit_memory(problem)))
+    clock = [Time()] if problem.horizon > 0 else []
+    length = max((one.count for one in own.conditions if isinstance(one, LastStates)), default=1)
+    head: Condition = CurrentState() if length == 1 else LastStates(length)
+    yield PolicyClass((head, *known, *clock))
+    process = compile_problem(problem, PolicyClass(("state",))).process
+    actions = float(np.diff(process.row_start).mean())
+    if aware:
+        others = [one for one in known if not isinstance(one, Observations)]
+        for count in range(1, problem.horizon + 2):
+            yield PolicyClass((head, *others, Observations(count), *clock))
+        return
+    for count in range(length + 1, problem.horizon + 2):
+        try:
+            windows = delay_observations(process, count - 1).newest.size
+        except BudgetError:
+            return
+        if windows * (problem.horizon + 1) * actions > _MOST_SLOTS:
+            return
+        yield PolicyClass((LastStates(count), *known, *clock))
+
+
+def _visit_memory(problem: Problem) -> Memory:
+    """Return a memory that knows, with the present state, whether a marked state was visited: the flag one step ago."""
+    mdp = problem.mdp
+    machine = track_secret(problem.secret, mdp, problem.horizon).machine
+    states = np.arange(mdp.num_states)
+    flags = np.stack([machine.begin(states).node, np.ones_like(states)])  # [node, state] -> flag after the state
+    update_of = np.broadcast_to(flags[:, :, None], (2, mdp.num_states, len(mdp.actions)))
+    start = SparseRows.from_entries(states, np.zeros_like(states), np.ones(states.size), shape=(states.size, 2))
+    return Memory(("not_yet", "visited"), start, ints(update_of), SparseRows.from_dense(np.eye(2)))
