@@ -42,6 +42,7 @@ from opaq.solvers.loop import Candidate, Progress, StartResult, has_no_secret, j
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import (
     Gradients,
+    GradientsUsed,
     SolveOptions,
     available_cores,
     refuse_sampled_gradients,
@@ -52,19 +53,22 @@ from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.runs import finish_run, option_parts, record_question, record_run
 from opaq.solvers.starts import (
+    MOST_DROPPED,
     Attainable,
+    BeliefCount,
     Start,
     add_feasible_start,
-    count_beliefs,
     find_even_policy,
     find_feasible_policy,
     make_starts,
+    plan_cuts,
 )
 from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status
 from opaq.solvers.verdict import (
     LEAST_PROBABILITY,
     Optimality,
     Verdict,
+    describe_cut,
     describe_verdict,
     judge_optimality,
     raise_probabilities,
@@ -112,8 +116,9 @@ class Search:
         warm: the policy that the first start begins from. Raises StoppedError when `stop` is requested meanwhile.
         """
         product = compile_problem(problem, policy_class, stop=stop)
-        beliefs, whole = count_beliefs(product.process, budget=options.budget, stop=stop)
-        gradients = _gradients(options, factory, whole=whole)
+        count = plan_cuts(product.process, budget=options.budget, stop=stop)
+        gradients = _gradients(options, factory, count)
+        cuts = count.cuts if options.gradients == "auto" and factory.cuts_if_large else ()
         objective = Objective(
             product,
             gradients=gradients,
@@ -124,7 +129,11 @@ class Search:
         attainable = tuple(_attainable(objective))
         settings = {name: getattr(options, name) for name in factory.options}
         many = has_many_optima(policy_class)
-        plan = factory.plan(PlanRequest(gradients, beliefs, options.starts, settings, many_optima=many))
+        timed = options.time_limit is not None
+        request = PlanRequest(
+            gradients, count.beliefs, options.starts, settings, many_optima=many, cuts=cuts, timed=timed
+        )
+        plan = factory.plan(request)
         return cls(
             problem=problem,
             policy_class=policy_class,
@@ -133,7 +142,7 @@ class Search:
             options=options,
             plan=plan,
             attainable=attainable,
-            beliefs=beliefs,
+            beliefs=count.beliefs,
             warm=None if warm is None else product.policy_vector(warm),
         )
 
@@ -203,11 +212,11 @@ class Search:
         )
 
 
-def _gradients(options: SolveOptions, factory: SolverFactory, *, whole: bool) -> Gradients:
-    """Return where gradients come from; `whole`: whether the whole belief graph fits the budget."""
+def _gradients(options: SolveOptions, factory: SolverFactory, count: BeliefCount) -> Gradients:
+    """Return where gradients come from: by default samples only where a cut graph leaves out too much."""
     if options.gradients != "auto":
         return options.gradients
-    return "sampled" if factory.samples_if_large and not whole else "exact"
+    return "sampled" if factory.cuts_if_large and count.dropped > MOST_DROPPED else "exact"
 
 
 def _attainable(objective: Objective) -> Iterator[Attainable]:
@@ -237,8 +246,8 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
     Where no start ended at a policy that meets the task, one is made for it. When the stop is requested, before or
     meanwhile, nothing more is tried.
     """
-    objective, stop = search.objective, search.objective.stop
-    best, claimed = race.best, race.claimed
+    objective = replace(search.objective, budget=race.budget or search.objective.budget)
+    best, claimed, stop = race.best, race.claimed, objective.stop
     for begin in search.known:
         if begin.kind != PERTURBED and (judged := _judge_in_time(objective, begin.theta)).beats(best):
             best, claimed = judged, Status.SETTLED
@@ -254,7 +263,8 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
         spent = 3 * sum(result.iterations for result in race.results) // 2
         with suppress(StoppedError):
             return judge_optimality(objective, best, claimed=claimed, evaluations=spent, trace=race.trace)
-    return Verdict(best, Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT, None)
+    why = describe_cut(best) if race.best is not None else ""
+    return Verdict(best, Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT, None, why)
 
 
 def _make_policy(objective: Objective, seed: int) -> FloatArray:
@@ -386,7 +396,7 @@ class Solution(NotebookView, Result):
     optimality: how close the policy is to a local optimum; null where that was not tested.
     starts: every start of the search.
     trace: the start that won, step by step.
-    gradients: "exact", or "sampled" from runs.
+    gradients: "exact", "cut" where they are those of the heaviest beliefs alone, or "sampled" from runs.
     solver: its name.
     seed: what made the search repeatable.
     seconds: the time of the whole search.
@@ -407,7 +417,7 @@ class Solution(NotebookView, Result):
     optimality: Optimality | None
     starts: tuple[StartSummary, ...]
     trace: tuple[TraceStep, ...]
-    gradients: Gradients
+    gradients: GradientsUsed
     solver: str
     seed: int
     seconds: float
@@ -490,7 +500,9 @@ def solve(
     solver: "natural", "lagrangian", "primal-dual" (the paper's), another registered name, or a strategy with its
         settings, such as `opaq.PrimalDual(eta=0.5)`. iterations, eta, kappa and exponent are settings of "primal-dual".
     gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
-        primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
+        primal-dual: 2,000, as in the paper), or "auto" (natural): exact where the whole graph fits the budget and is
+        not large; else exact on its heaviest beliefs, more of them as the search goes on; sampled only where these
+        would leave out more than half of the probability.
     starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
         begin: "mixed", "random", "uniform", "return-optimal" or "secret" (where the secret itself is most uncertain);
         an `initial_policy` (or its file) is the first of them.
@@ -606,13 +618,19 @@ def _run(
                 TraceStep(step.iteration, _value_of_score(search, step.score), step.slack, step.multipliers)
                 for step in race.trace
             ),
-            gradients=search.objective.gradients,
+            gradients=_gradients_used(search, race, verdict.candidate),
             solver=search.plan.rounds[0].name,
             seed=search.options.seed,
             seconds=deadline.elapsed,
             product=search.product,
             pi=pi,
         )
+
+
+def _gradients_used(search: Search, race: RaceResult, candidate: Candidate) -> GradientsUsed:
+    """Return where the gradients of a search came from."""
+    cut = race.best is not None and candidate.dropped > 0.0
+    return "cut" if cut and search.objective.gradients == "exact" else search.objective.gradients
 
 
 def _value_of_score(search: Search, score: float) -> float:
