@@ -279,4 +279,4 @@ def _sampled_plan(first: int, rescue: int, calm_gain: float) -> Plan:
     return Plan(rounds, (first, 1), (first,), rescue=rescue)
 
 
-FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=400, cuts_if_large=True)
+FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=400, climbs_classes=True, cuts_if_large=True)

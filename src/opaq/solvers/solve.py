@@ -26,7 +26,7 @@ from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, largest_absolute_payoff, rounding_share
 from opaq.codec import Result, flat, key, live
 from opaq.display import NotebookView, data_frame
-from opaq.errors import Fault, InputError, check_numbers, check_types
+from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types
 from opaq.load import as_policy, as_problem
 from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
 from opaq.model.fingerprint import problem_parts
@@ -38,6 +38,7 @@ from opaq.opacity.exact import policy_slope
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.runs import MOST_RUNS, compile_for_policy
+from opaq.solvers.ladder import Ladder
 from opaq.solvers.loop import Candidate, Progress, StartResult, has_no_secret, judge
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import (
@@ -48,7 +49,7 @@ from opaq.solvers.options import (
     refuse_sampled_gradients,
     with_solve_options,
 )
-from opaq.solvers.policy_classes import check_class, choose_class, contains, has_many_optima, lift
+from opaq.solvers.policy_classes import check_class, choose_class, coarser_classes, contains, has_many_optima, lift
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.runs import finish_run, option_parts, record_question, record_run
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
 _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
 LIFTED, PERTURBED = "lifted", "perturbed"  # kinds of starts: a policy of a coarser class, and one close to it
 _PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
+_LEAST_SHARE = 0.5  # seconds for a coarser class, where there is a time limit
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
 
@@ -155,13 +157,14 @@ class Search:
         """
         rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
         process, known = self.product.process, list[Start]()
+        first = sum(self.plan.waves) + self.plan.rescue  # the others keep their numbers
         for policy in policies:
             same = contains(policy.policy_class, self.policy_class)
             pi = self.product.policy_vector(policy) if same else lift(policy, self.product, rng=rng)
-            known.append(Start(len(known), "warm" if same else LIFTED, process.logits(pi)))
+            known.append(Start(first + len(known), "warm" if same else LIFTED, process.logits(pi)))
             if not same:
                 even = np.log((1.0 - _PERTURBATION) * pi + _PERTURBATION * process.uniform())
-                known.append(Start(len(known), PERTURBED, even + _PERTURBATION * rng.normal(size=even.size)))
+                known.append(Start(first + len(known), PERTURBED, even + _PERTURBATION * rng.normal(size=even.size)))
         return replace(self, known=tuple(known))
 
     @property
@@ -196,7 +199,7 @@ class Search:
         if options.start == "mixed":
             begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
         more = len(self.known)
-        begins = [*self.known, *(replace(begin, index=begin.index + more) for begin in begins)]
+        begins = [*begins[:wave], *self.known, *begins[wave:]]
         plan = replace(
             self.plan, kept=(self.plan.kept[0] + more, *self.plan.kept[1:]), waves=(wave + more, *self.plan.waves[1:])
         )
@@ -544,13 +547,53 @@ def solve(
         named_only = isinstance(problem, str | os.PathLike) and policy_class is None and isinstance(solver, str | None)
         if path is not None and named_only and not isinstance(initial_policy, Policy):
             record_question(path, str(problem), chosen, initial_policy)
-        solution = _run(search, path, on_step=on_step, deadline=deadline)
+        with search.hold_folder(path):
+            ladder = Ladder(own_stop)
+            if factory.climbs_classes and not search.impossible:
+                _climb_coarser(ladder, search, factory, path, on_step=on_step, deadline=deadline)
+            rung = ladder.climb(
+                wanted, lambda known: _run(search.begin_from(known), path, on_step=on_step, deadline=deadline)
+            )
+            solution = rung.solution
     if path is not None:
         try:
             finish_run(path, solution.to_dict(), solution.policy, problem=read)
         except InputError as error:
             warn(f"the answer of the run could not be kept: {error}", RuntimeWarning, stacklevel=2)
     return solution
+
+
+def _climb_coarser(
+    ladder: Ladder,
+    search: Search,
+    factory: SolverFactory,
+    folder: Path | None,
+    *,
+    on_step: Callable[[Progress], None] | None,
+    deadline: Deadline,
+) -> None:
+    """Search the classes below that of a search, coarser ones first, each by the same procedure.
+
+    folder: of the run; the checkpoints of these classes lie in folders within. deadline: half of what is left is shared
+    evenly among them; where that is less than half a second each, the finer ones are left out.
+    A class that has no answer in its time, or is too large, has no place on the ladder.
+    """
+    stop, classes = search.objective.stop, coarser_classes(search.policy_class, search.problem)
+    if deadline.left is not None:
+        classes = classes[: int(0.5 * deadline.left / _LEAST_SHARE)]
+    for index, policy_class in enumerate(classes):
+        if stop.requested:
+            return
+
+        def run(known: Sequence[Policy], policy_class: PolicyClass = policy_class, index: int = index) -> Solution:
+            inner = Search.prepare(search.problem, policy_class, factory, search.options, warm=None, stop=stop)
+            within = None if folder is None else folder / f"coarser-{index}"
+            if within is not None:
+                within.mkdir(exist_ok=True)
+            return _run(inner.begin_from(known), within, on_step=on_step, deadline=Deadline())
+
+        with stop.stage(deadline.share(1.0 / (2 * len(classes) - index))), suppress(BudgetError, StoppedError):
+            ladder.climb(policy_class, run)
 
 
 def solve_class(
@@ -569,7 +612,22 @@ def solve_class(
     stop: when it is requested, the best policy so far is the answer. on_step: called after every step.
     Raises InputError where an argument does not fit, StoppedError when `stop` is requested before there is a policy.
     """
-    call, factory = Deadline(), factory_of(options.solver)
+    factory = factory_of(options.solver)
+    return solve_with(factory, problem, policy_class, options, warm=warm, stop=stop, on_step=on_step)
+
+
+def solve_with(
+    factory: SolverFactory,
+    problem: Problem,
+    policy_class: PolicyClass,
+    options: SolveOptions,
+    *,
+    warm: Sequence[Policy],
+    stop: Stop,
+    on_step: Callable[[Progress], None] | None,
+) -> Solution:
+    """Find the best policy of one class by a given solver; otherwise as `solve_class`."""
+    call = Deadline()
     _check(problem, factory, options)
     search = Search.prepare(problem, policy_class, factory, options, warm=None, stop=stop).begin_from(warm)
     return _run(search, None, on_step=on_step, deadline=call)
@@ -594,37 +652,35 @@ def _run(
     """Race the starts, reach a verdict, measure the winner.
 
     folder: of checkpoints, None for none. deadline: of the call, for the seconds it took. Where the stop is requested
-        before
-    or during the race, the verdict makes do with what there is.
+        before or during the race, the verdict makes do with what there is.
     """
     race = RaceResult((), None, (), Status.INTERRUPTED)
-    with search.hold_folder(folder):
-        with suppress(StoppedError):  # then the verdict makes do without a race
-            if not search.impossible:
-                race = search.race(folder=folder, on_step=on_step)
-        verdict = finish_search(search, race)
-        pi, measurement = measure_winner(search, verdict.candidate)
-        verdict = reconcile(verdict, measurement)
-        minimise = search.product.problem.task.minimise
-        return Solution(
-            status=verdict.status,
-            status_text=describe_verdict(verdict, measurement, search.attainable, minimise=minimise),
-            policy=search.product.policy(pi),
-            measurement=measurement,
-            attainable=search.attainable,
-            optimality=verdict.optimality,
-            starts=tuple(_summarise_start(search, result) for result in race.results),
-            trace=tuple(
-                TraceStep(step.iteration, _value_of_score(search, step.score), step.slack, step.multipliers)
-                for step in race.trace
-            ),
-            gradients=_gradients_used(search, race, verdict.candidate),
-            solver=search.plan.rounds[0].name,
-            seed=search.options.seed,
-            seconds=deadline.elapsed,
-            product=search.product,
-            pi=pi,
-        )
+    with suppress(StoppedError):  # then the verdict makes do without a race
+        if not search.impossible:
+            race = search.race(folder=folder, on_step=on_step)
+    verdict = finish_search(search, race)
+    pi, measurement = measure_winner(search, verdict.candidate)
+    verdict = reconcile(verdict, measurement)
+    minimise = search.product.problem.task.minimise
+    return Solution(
+        status=verdict.status,
+        status_text=describe_verdict(verdict, measurement, search.attainable, minimise=minimise),
+        policy=search.product.policy(pi),
+        measurement=measurement,
+        attainable=search.attainable,
+        optimality=verdict.optimality,
+        starts=tuple(_summarise_start(search, result) for result in race.results),
+        trace=tuple(
+            TraceStep(step.iteration, _value_of_score(search, step.score), step.slack, step.multipliers)
+            for step in race.trace
+        ),
+        gradients=_gradients_used(search, race, verdict.candidate),
+        solver=search.plan.rounds[0].name,
+        seed=search.options.seed,
+        seconds=deadline.elapsed,
+        product=search.product,
+        pi=pi,
+    )
 
 
 def _gradients_used(search: Search, race: RaceResult, candidate: Candidate) -> GradientsUsed:

@@ -138,6 +138,7 @@ class SolverFactory:
     options: tuple[str, ...] = ()  # fields of SolveOptions that only this solver takes
     needs_exact: bool = False  # sampled gradients are refused
     samples: int = 2000  # runs of a sampled gradient
+    climbs_classes: bool = False  # whether a solve first searches coarser classes, whose policies it begins from
     cuts_if_large: bool = False  # with gradients "auto" its plans climb the heaviest beliefs of a graph that is large
 
 
