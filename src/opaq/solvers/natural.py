@@ -171,8 +171,8 @@ class NaturalGradient:
         """Return the state with the window of steps moved on, and whether the last one was calm.
 
         A window is 8 steps, and a quarter of those of the round. It is calm where its best is no better than the best
-        before by more than `calm_gain`, and its values lie close together; both up to the noise of samples. A step is
-        worth its score less the price of what it lacks.
+        before by more than `calm_gain`, and its values lie close together; both up to the noise of samples, unless a
+        time limit ends the search. A step is worth its score less the price of what it lacks.
         """
         missing = np.minimum(here.slack / scales, 0.0)
         worth = here.score + 1.5 * float(state.multipliers @ missing)
@@ -180,7 +180,7 @@ class NaturalGradient:
         start, opened = state.window
         if state.iteration - opened < max(_WINDOW, (state.iteration - start) / 4):
             return replace(state, standing=np.array([before, low, high]))
-        least = self.calm_gain * max(1.0, abs(high))
+        least, noise = self.calm_gain * max(1.0, abs(high)), 0.0 if self.calm_gain < _CALM_GAIN else noise
         calm = high - before <= least + 2.0 * noise and high - low <= _SWING * least + 6.0 * noise
         standing = np.array([max(before, high), worth, worth])
         return replace(state, standing=standing, window=np.array([start, state.iteration]), calm=bool(calm))

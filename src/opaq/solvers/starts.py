@@ -29,6 +29,7 @@ _MISSING = 10.0  # bits of H(Z) that a requirement missed by all of its size out
 _EVEN = 0.02  # share of the uniform policy in such a start
 _CHEAP_BELIEFS = 150_000  # up to which the whole graph is climbed from the first step on
 _CUTS = (5_000, 30_000, 200_000)  # beliefs in all
+_HOPELESS = 0.9  # probability left out by a cut beyond which larger ones, which take seconds, are not looked at
 MOST_DROPPED = 0.5  # probability that a cut may leave out; beyond it gradients are sampled
 _NUM_RANDOM = 6  # random policies among those that feasible ones are searched from
 _ENOUGH = 1e-12  # a scaled slack this close to the largest is the largest
@@ -184,12 +185,11 @@ def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCo
     cuts = [replace(budget, nodes=total // levels) for total in _CUTS if total // levels < budget.nodes]
     cuts = [cut for cut, total in zip(cuts, _CUTS, strict=False) if not whole or total < beliefs]
     cuts.append(budget)
-    dropped = 1.0
     while True:
         graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, budget=cuts[0])
         stop.check()
         dropped = graph.dropped_mass
-        if dropped <= MOST_DROPPED or len(cuts) == 1:
+        if dropped <= MOST_DROPPED or dropped > _HOPELESS or len(cuts) == 1:
             return BeliefCount(beliefs, whole, tuple(cuts), dropped)
         cuts = cuts[1:]
 
