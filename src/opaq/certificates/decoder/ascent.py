@@ -213,6 +213,4 @@ def _round_bound_up(sweeper: Sweeper, costs: Costs, value: float) -> float:
     """Return the bound that a value of the dynamic program proves: value - multipliers . thresholds, rounded up."""
     decisions = sweeper.decisions
     spent = float(costs.multipliers @ decisions.thresholds)
-    return (
-        value - spent + slack(decisions, costs.cells, costs.multipliers, costs.penalty, ends=sweeper.layers.most_ends)
-    )
+    return value - spent + slack(decisions, costs.cells, costs.multipliers, costs.penalty, ends=sweeper.layers.most_ends)

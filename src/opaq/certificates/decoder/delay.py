@@ -38,9 +38,7 @@ def delay_observations(process: HiddenProcess, delay: int) -> Windows:
     Raises BudgetError when there are too many windows.
     """
     if delay == 0:
-        return Windows(
-            0, process, np.arange(process.num_states), np.zeros((process.num_states, 0), int), process.emission
-        )
+        return Windows(0, process, np.arange(process.num_states), np.zeros((process.num_states, 0), int), process.emission)
     base = process.num_states + 1
     if base ** (delay + 1) >= _LARGEST_CODE:
         raise BudgetError(f"windows of {delay + 1} states of {process.num_states} are too many to number")

@@ -196,11 +196,7 @@ class _LayerBuilder:
         read = time - self.decisions.windows.delay
         if read < 0:
             return np.zeros_like(self.machine.begin(np.zeros_like(observation)))
-        return (
-            self.machine.begin(observation)
-            if read == 0 or codes is None
-            else self.machine.step(read, codes, observation)
-        )
+        return self.machine.begin(observation) if read == 0 or codes is None else self.machine.step(read, codes, observation)
 
     def cells(self, nodes: _Nodes) -> tuple[csr_array, IntArray, IntArray, BoolArray]:
         """Let the states that wait emit, and return the secret values that occur per node after that.
