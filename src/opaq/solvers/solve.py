@@ -145,7 +145,7 @@ class Search:
             plan=plan,
             attainable=attainable,
             beliefs=count.beliefs,
-            warm=None if warm is None else product.policy_vector(warm),
+            warm=None if warm is None else _vector(product, warm, seed=options.seed),
         )
 
     def begin_from(self, policies: Sequence[Policy]) -> Search:
@@ -213,6 +213,14 @@ class Search:
             workers=1 if self.beliefs <= _FEW_BELIEFS else workers,
             on_step=on_step,
         )
+
+
+def _vector(product: Product, policy: Policy, *, seed: int) -> FloatArray:
+    """Return the vector [slot] of a policy of the product's class or, lifted, of a coarser one."""
+    if contains(policy.policy_class, product.policy_class) or not contains(product.policy_class, policy.policy_class):
+        return product.policy_vector(policy)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
+    return lift(policy, product, rng=rng)
 
 
 def _gradients(options: SolveOptions, factory: SolverFactory, count: BeliefCount) -> Gradients:
@@ -508,7 +516,7 @@ def solve(
         would leave out more than half of the probability.
     starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
         begin: "mixed", "random", "uniform", "return-optimal" or "secret" (where the secret itself is most uncertain);
-        an `initial_policy` (or its file) is the first of them.
+        an `initial_policy` (or its file) is the first of them; one of a coarser class is lifted.
     seed: the same seed gives the same answer; `workers`: at most so many starts run at a time (every core by
         default), which changes nothing else.
     max_beliefs, max_memory (GiB), mass: how much of the belief graph may be kept; what does not fit makes scores lower
@@ -522,7 +530,9 @@ def solve(
         returned, with a warning.
     sequences: how many telling observation sequences the measurement shows. on_step is called after every step.
 
-    The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
+    With the solver "natural", classes that the policy's class contains are searched before it, by the same procedure,
+    and their best policies are further starts: the answer is not worse than that of a coarser class. With a time limit
+    they share the first half of it. The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
     call = Deadline()
     objects = {
