@@ -176,7 +176,8 @@ def compare(
     requested or, without a stop, after Ctrl-C, the answer is what there is: a class whose search was ended tells the
     best policy so far, and `unreached` names those that were not begun. StoppedError (KeyboardInterrupt after Ctrl-C)
     is raised only when there is no policy at all.
-    on_step is called after every step with the name of the class, on_rung with every class that is done.
+    on_step is called after every step with the name of the class (of one that contains it, where the class is below
+    those that are compared), on_rung with every class that is done.
 
     A class that contains another never comes out below it: if its search ends lower, it keeps the coarser policy.
     Raises InputError when an argument does not fit.
@@ -232,11 +233,12 @@ class _Comparison:
         with self.stop.limit(deadline.left):
             for index, policy_class in enumerate(wanted):
                 asked = any(policy_class is each for each in classes)
+                named = policy_class if asked else next(each for each in classes if contains(each, policy_class))
                 if self.stop.requested:
                     self._give_up(policy_class, self.stop.reason, asked=asked)
                     continue
                 with self.stop.stage(deadline.share(1.0 / (len(wanted) - index))):
-                    rung = self._try(ladder, policy_class, asked=asked)
+                    rung = self._try(ladder, policy_class, self._report(named), asked=asked)
                 if rung is not None and asked:
                     self.rungs.append(rung)
                     if on_rung is not None:
@@ -269,11 +271,21 @@ class _Comparison:
         if asked:
             self.unreached.append(Unreached(class_name(policy_class), reason))
 
-    def _try(self, ladder: Ladder, policy_class: PolicyClass, *, asked: bool) -> ClassResult | None:
-        """Return the answer of one class; None when it has no policy yet at its end, or is too large."""
+    def _report(self, policy_class: PolicyClass) -> Callable[[Progress], None] | None:
+        """Return what is called after every step, with the name of a class that was asked for."""
         name, on_step = class_name(policy_class), self.on_step
-        report = None if on_step is None else lambda progress: on_step(name, progress)
-        options = replace(self.options, sequences=0)
+        return None if on_step is None else lambda progress: on_step(name, progress)
+
+    def _try(
+        self,
+        ladder: Ladder,
+        policy_class: PolicyClass,
+        report: Callable[[Progress], None] | None,
+        *,
+        asked: bool,
+    ) -> ClassResult | None:
+        """Return the answer of one class; None when it has no policy yet at its end, or is too large."""
+        name, options = class_name(policy_class), replace(self.options, sequences=0)
 
         def search(known: Sequence[Policy]) -> Solution:
             return solve_with(

@@ -27,6 +27,7 @@ _LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to no
 _MAX_IDLE = 3
 _WINDOW = 8  # steps, and a quarter of those of the round, after which the gain over them is looked at
 _CALM_GAIN, _CALM_GAIN_TIMED = 1e-4, 1e-7  # of the score over a window: where there is a time limit, that is the end
+_CALM_GAIN_POLISHED = 1e-5  # with a time limit, on a whole graph: the polish that follows climbs faster from there
 _EARLY_GAIN = 1e-3  # where a larger part of the belief graph follows
 _SWING = 10.0  # times that gain: what moves by more is not calm
 _CALM_VIOLATION = 1e-3  # of scaled slacks
@@ -254,6 +255,7 @@ def _plan(request: PlanRequest) -> Plan:
         return _sampled_plan(request.num_starts or 3 * factor, rescue, calm_gain)
     if request.cuts:
         return _cut_plan(request.num_starts or 4 * factor, rescue, calm_gain, request.cuts)
+    calm_gain = max(calm_gain, _CALM_GAIN_POLISHED)
     rounds = tuple(NaturalGradient(max_steps=steps, calm_gain=calm_gain) for steps in (8, 30, _MOST_STEPS))
     few = request.beliefs <= _MANY_BELIEFS
     first = request.num_starts or factor * (4 if few else 3)

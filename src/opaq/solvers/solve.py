@@ -532,7 +532,9 @@ def solve(
 
     With the solver "natural", classes that the policy's class contains are searched before it, by the same procedure,
     and their best policies are further starts: the answer is not worse than that of a coarser class. With a time limit
-    they share the first half of it. The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
+    they share the first half of it.
+
+    The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
     call = Deadline()
     objects = {
