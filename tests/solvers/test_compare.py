@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ from opaq.solvers.policy_classes import (
     parse_classes,
     sort_classes,
 )
-from opaq.solvers.strategy import Status
+from opaq.solvers.solve import solve_with
+from opaq.solvers.strategy import SolverFactory, Status
 from random_problems import random_policy, random_problem
 
 PAIRS = [  # coarse, fine
@@ -239,12 +241,12 @@ def test_time_is_shared_among_the_classes() -> None:
 def test_a_class_that_is_too_large_does_not_end_the_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     from opaq.solvers import compare as module
 
-    def refuse(problem: Problem, **options: object) -> object:
-        if options["policy_class"].conditions_on == ("state", "time"):  # type: ignore[attr-defined]
+    def refuse(factory: SolverFactory, problem: Problem, policy_class: PolicyClass, *rest: Any, **options: Any) -> Any:
+        if policy_class.conditions_on == ("state", "time"):
             raise opaq.BudgetError("too large")
-        return opaq.solve(problem, **options)  # type: ignore[arg-type]
+        return solve_with(factory, problem, policy_class, *rest, **options)
 
-    monkeypatch.setattr(module, "solve", refuse)
+    monkeypatch.setattr(module, "solve_with", refuse)
     found = compare(opaq.load_problem("two-sink"), classes=["state", "state,time", "memory:2"], starts=1)
     assert [rung.name for rung in found.rungs] == ["state", "state, memory:2"]
     assert [(missed.name, missed.reason) for missed in found.unreached] == [("state, time", "too large")]

@@ -177,7 +177,7 @@ def _refuse_idle_options(options: Mapping[str, Any]) -> None:
         finding = f"sampled gradients do not suit --solver {chosen.name}, which needs exact ones"
         able = " or ".join(each.name for each in SOLVERS.values() if not each.needs_exact)
         faults.append(Fault(flag("gradients"), finding, f"use --solver {able}"))
-    if gradients == "exact" or (gradients == "auto" and not chosen.samples_if_large):
+    if gradients == "exact" or (gradients == "auto" and not chosen.cuts_if_large):
         belongs_to = {"samples": "--gradients sampled"}
         faults += find_idle_options(options, belongs_to=belongs_to, chosen="exact gradients")
     if faults:

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from opaq.codec import Result, flat, if_known, key, live
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_types
@@ -22,11 +20,20 @@ from opaq.model.problem import Problem
 from opaq.opacity.amount import Target
 from opaq.opacity.measure import Measurement
 from opaq.product.compile import compile_problem
+from opaq.solvers.ladder import Ladder
 from opaq.solvers.loop import Progress
 from opaq.solvers.options import SolveOptions, with_solve_options
-from opaq.solvers.policy_classes import class_name, contains, default_classes, lift, parse_classes
-from opaq.solvers.solve import solve
-from opaq.solvers.strategy import Solver, Status
+from opaq.solvers.policy_classes import (
+    class_name,
+    coarser_classes,
+    contains,
+    default_classes,
+    parse_classes,
+    sort_classes,
+)
+from opaq.solvers.registry import factory_of
+from opaq.solvers.solve import Solution, solve_with
+from opaq.solvers.strategy import Solver, SolverFactory, Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 if TYPE_CHECKING:
@@ -176,7 +183,8 @@ def compare(
     requested or, without a stop, after Ctrl-C, the answer is what there is: a class whose search was ended tells the
     best policy so far, and `unreached` names those that were not begun. StoppedError (KeyboardInterrupt after Ctrl-C)
     is raised only when there is no policy at all.
-    on_step is called after every step with the name of the class, on_rung with every class that is done.
+    on_step is called after every step with the name of the class (of one that contains it, where the class is below
+    those that are compared), on_rung with every class that is done.
 
     A class that contains another never comes out below it: if its search ends lower, it keeps the coarser policy.
     Raises InputError when an argument does not fit.
@@ -196,8 +204,8 @@ def compare(
     wanted = default_classes(read) if listed is None else parse_classes(listed, read)
     _check(read, wanted)
     with interruptible(stop) as own_stop:
-        search = _Ladder(read, own_stop, solver=solver, options=chosen, on_step=on_step)
-        return search.climb(wanted, call.limited_to(chosen.time_limit), on_rung)
+        comparison = _Comparison(read, own_stop, factory_of(solver or chosen.solver), chosen, on_step)
+        return comparison.run(wanted, call.limited_to(chosen.time_limit), on_rung)
 
 
 def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:
@@ -210,29 +218,35 @@ def _check(problem: Problem, classes: Sequence[PolicyClass]) -> None:
 
 
 @dataclass(slots=True)
-class _Ladder:
+class _Comparison:
     """One comparison: how each class is searched, and what there is so far."""
 
     problem: Problem
     stop: Stop
-    solver: Solver | str | None
+    factory: SolverFactory
     options: SolveOptions
     on_step: Callable[[str, Progress], None] | None
     rungs: list[ClassResult] = field(default_factory=list)
     unreached: list[Unreached] = field(default_factory=list)
 
-    def climb(
+    def run(
         self, classes: Sequence[PolicyClass], deadline: Deadline, on_rung: Callable[[ClassResult], None] | None
     ) -> Comparison:
-        """Search class by class, coarser ones first; each may use its share of the time that is left."""
+        """Search class by class, coarser ones first; each may use its share of the time that is left.
+
+        Classes below those that are asked for are searched too, as `solve` does, and not reported.
+        """
+        ladder, wanted = Ladder(self.stop), self._with_coarser(classes)
         with self.stop.limit(deadline.left):
-            for index, policy_class in enumerate(classes):
+            for index, policy_class in enumerate(wanted):
+                asked = any(policy_class is each for each in classes)
+                named = policy_class if asked else next(each for each in classes if contains(each, policy_class))
                 if self.stop.requested:
-                    self.unreached.append(Unreached(class_name(policy_class), self.stop.reason))
+                    self._give_up(policy_class, self.stop.reason, asked=asked)
                     continue
-                with self.stop.stage(deadline.share(1.0 / (len(classes) - index))):
-                    rung = self._try(policy_class)
-                if rung is not None:
+                with self.stop.stage(deadline.share(1.0 / (len(wanted) - index))):
+                    rung = self._try(ladder, policy_class, self._report(named), asked=asked)
+                if rung is not None and asked:
                     self.rungs.append(rung)
                     if on_rung is not None:
                         on_rung(rung)
@@ -248,37 +262,49 @@ class _Ladder:
                 objective=Target.of_task(self.problem.task.of, minimise=self.problem.task.minimise),
             )
 
-    def _try(self, policy_class: PolicyClass) -> ClassResult | None:
-        """Return the answer of one class; None when it has no policy yet at its end, or is too large."""
-        try:
-            return self._search(policy_class)
-        except (BudgetError, StoppedError) as error:
-            self.unreached.append(Unreached(class_name(policy_class), str(error)))
-            return None
+    def _with_coarser(self, classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:
+        """Return the classes and those below them that `solve` would search too, coarser ones first."""
+        every = list(classes)
+        for policy_class in classes if self.factory.climbs_classes else ():
+            every += [
+                coarse
+                for coarse in coarser_classes(policy_class, self.problem)
+                if not any(contains(coarse, known) and contains(known, coarse) for known in every)
+            ]
+        return sort_classes(every)
 
-    def _search(self, policy_class: PolicyClass) -> ClassResult:
-        """Return the best policy of one class: found from here, or that of a coarser class."""
-        call, name = Deadline(), class_name(policy_class)
-        below = self._best_below(policy_class)
-        lifted = None if below is None else self._lift(below.policy, policy_class)
-        on_step = self.on_step
-        try:
-            solution = solve(
-                self.problem,
-                policy_class=policy_class,
-                options=replace(self.options, time_limit=None, sequences=0),
-                solver=self.solver,
-                initial_policy=lifted,
-                on_step=None if on_step is None else lambda progress: on_step(name, progress),
-                stop=self.stop,
+    def _give_up(self, policy_class: PolicyClass, reason: str, *, asked: bool) -> None:
+        """Note that a class has no answer, if one was asked for."""
+        if asked:
+            self.unreached.append(Unreached(class_name(policy_class), reason))
+
+    def _report(self, policy_class: PolicyClass) -> Callable[[Progress], None] | None:
+        """Return what is called after every step, with the name of a class that was asked for."""
+        name, on_step = class_name(policy_class), self.on_step
+        return None if on_step is None else lambda progress: on_step(name, progress)
+
+    def _try(
+        self,
+        ladder: Ladder,
+        policy_class: PolicyClass,
+        report: Callable[[Progress], None] | None,
+        *,
+        asked: bool,
+    ) -> ClassResult | None:
+        """Return the answer of one class; None when it has no policy yet at its end, or is too large."""
+        name, options = class_name(policy_class), replace(self.options, sequences=0)
+
+        def search(known: Sequence[Policy]) -> Solution:
+            return solve_with(
+                self.factory, self.problem, policy_class, options, warm=known, stop=self.stop, on_step=report
             )
-        except StoppedError:
-            if below is None or lifted is None:
-                raise
-            return self._carry(below, lifted, name, num_starts=0, seconds=call.elapsed)
-        seconds = call.elapsed
-        if below is not None and lifted is not None and below.measurement.beats(solution.measurement):
-            return self._carry(below, lifted, name, num_starts=len(solution.starts), seconds=seconds)
+
+        try:
+            rung = ladder.climb(policy_class, search)
+        except (BudgetError, StoppedError) as error:
+            self._give_up(policy_class, str(error), asked=asked)
+            return None
+        solution = rung.solution
         return ClassResult(
             name=name,
             policy=solution.policy,
@@ -287,42 +313,8 @@ class _Ladder:
             status_text=solution.status_text,
             num_rows=solution.product.process.num_rows,
             num_starts=len(solution.starts),
-            seconds=seconds,
-            warm_from=None if below is None else below.name,
+            seconds=rung.seconds,
+            warm_from=rung.warm_from,
+            carried=rung.carried,
             conditions_on=solution.policy.policy_class.conditions_on,
         )
-
-    def _carry(self, below: ClassResult, lifted: Policy, name: str, *, num_starts: int, seconds: float) -> ClassResult:
-        """Return the policy of a coarser class as the answer; it behaves the same, so that its measurement holds."""
-        status = Status.COMPLETED
-        if self.stop.requested:
-            status = Status.INTERRUPTED if self.stop.interrupted else Status.TIME_LIMIT
-        return ClassResult(
-            name=name,
-            policy=lifted,
-            measurement=below.measurement,
-            status=status,
-            status_text=f"the policy on {below.name}: the search found none better; convergence is not tested",
-            num_rows=len(lifted.rows),
-            num_starts=num_starts,
-            seconds=seconds,
-            warm_from=below.name,
-            carried=True,
-            conditions_on=lifted.policy_class.conditions_on,
-        )
-
-    def _lift(self, policy: Policy, policy_class: PolicyClass) -> Policy:
-        """Return the policy of a coarser class as one of this class, drawn from the seed where there is a choice."""
-        product = compile_problem(self.problem, policy_class, stop=self.stop)
-        rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
-        return product.policy(lift(policy, product, rng=rng))
-
-    def _best_below(self, policy_class: PolicyClass) -> ClassResult | None:
-        """Return the best answer so far among the classes that this one contains."""
-        best: ClassResult | None = None
-        for rung in self.rungs:
-            if contains(policy_class, rung.policy.policy_class) and (
-                best is None or rung.measurement.beats(best.measurement)
-            ):
-                best = rung
-        return best

@@ -42,6 +42,8 @@ class Candidate(ContentEq):
     score: float  # sign x uncertainty / scale, as the objective has it
     slack: FloatArray  # [requirement], in units of max(1, |threshold|); rounding is added where a threshold is missed
     error: float = 0.0  # the standard error of a score that is an estimate (sampled gradients), in its unit
+    beliefs: int = 0  # that the score rests on; 0 where it is an estimate
+    dropped: float = 0.0  # the probability that these leave out
 
     @property
     def feasible(self) -> bool:
@@ -79,7 +81,7 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
     """
     theta = repair(objective, theta)
     process, leaf, pi = objective.process, objective.leaf, objective.process.softmax(theta)
-    error = 0.0
+    error, beliefs, dropped = 0.0, 0, 0.0
     if objective.gradients == "sampled" and within is None:
         rng = np.random.default_rng(_JUDGING_SEED)
         estimated = estimate(process, pi, samples=_JUDGING_RUNS, rng=rng, leaves=(leaf,), stop=objective.stop)
@@ -87,14 +89,16 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
         score, error = objective.sign * mean / leaf.scale, deviation / leaf.scale
     else:
         stop = objective.stop if within is None else within
-        amount = evaluate(process, pi, leaves=(leaf,), budget=objective.budget, stop=stop).figures[leaf.name]
+        evaluated = evaluate(process, pi, leaves=(leaf,), budget=objective.budget, stop=stop)
+        amount, beliefs, dropped = evaluated.figures[leaf.name], evaluated.num_nodes, evaluated.dropped_mass
         score = (amount.lower if objective.sign > 0 else -amount.upper) / leaf.scale
     if within is None:
         objective.stop.check()
     slack = objective.slack(theta)
     if (slack < 0.0).any():
         slack = slack + np.where(slack < 0.0, objective.tolerances(process.softmax(theta)), 0.0)
-    return Candidate(theta, score, np.asarray(slack / np.maximum(1.0, np.abs(objective.thresholds()))), error)
+    slack = np.asarray(slack / np.maximum(1.0, np.abs(objective.thresholds())))
+    return Candidate(theta, score, slack, error, beliefs, dropped)
 
 
 def repair(objective: Objective, theta: FloatArray) -> FloatArray:

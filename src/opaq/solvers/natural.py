@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from opaq.beliefs.graph import Budget
 from opaq.model.arrays import FloatArray
 from opaq.product.process import HiddenProcess
 from opaq.solvers.objective import LEAST_SOFTNESS, LocalObjective, Merit, Objective, Slopes
@@ -21,10 +22,20 @@ from opaq.solvers.strategy import Plan, PlanRequest, SolverFactory, Status, Step
 _LOWEST_LOGIT = -35.0  # below the largest of its row: from there an action is back within some iterations
 _LARGEST_ADVANTAGE = 10.0
 _SMALLEST_RATE = 1e-7
+_AGAIN_RATE = 0.05  # at least, after the belief graph has grown
 _LEAST_GAIN = 1e-6  # of the merit: a step that gains less has gained next to nothing
 _MAX_IDLE = 3
-_FIRST_RUNS = 100
+_WINDOW = 8  # steps, and a quarter of those of the round, after which the gain over them is looked at
+_CALM_GAIN, _CALM_GAIN_TIMED = 1e-4, 1e-7  # of the score over a window: where there is a time limit, that is the end
+_CALM_GAIN_POLISHED = 1e-5  # with a time limit, on a whole graph: the polish that follows climbs faster from there
+_EARLY_GAIN = 1e-3  # where a larger part of the belief graph follows
+_SWING = 10.0  # times that gain: what moves by more is not calm
+_CALM_VIOLATION = 1e-3  # of scaled slacks
+_FIRST_RUNS, _MOST_RUNS = 100, 10**9
 _NOISE = 1e-12  # of the merit: differences below it are rounding
+_MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
+_CUT_STEPS = 24  # on one cut of a large belief graph, before the next
+_LATE_ITERATIONS = 8  # per step on the largest cut, where an iteration takes seconds
 _RESCUE = 4  # starts that follow where all before have nothing to hide
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 
@@ -41,6 +52,9 @@ class NaturalState:
     violation: float  # the largest after the last step, in units of the scales
     gap: float  # first-order gain that is left, in bits
     idle: int  # steps in a row that gained next to nothing
+    standing: FloatArray  # [3]: the best before this window of steps, and the lowest and highest in it
+    window: FloatArray  # [2]: the iterations at which the round and the window began
+    calm: bool  # whether the last window was neither better than what was before nor restless
     runs: int  # sampled per evaluation, where gradients are sampled: more as the ascent goes on
     iteration: int
     evaluations: int
@@ -63,15 +77,30 @@ class NaturalGradient:
     momentum: float = 0.8
     first_penalty: float = 3.0
     tolerance: float = 1e-5  # of the first-order gap, in bits, and of scaled slacks
+    calm_gain: float = _CALM_GAIN  # of the score over a window of steps: less is the end
 
     name = "natural"
     judge_every = 1
+    unrecorded = ("calm_gain",)  # a run may go on with another time limit, and so with another end
 
     def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> NaturalState:
         """Begin with zero velocity and multipliers."""
         none = np.zeros(objective.scales.size)
         return NaturalState(
-            theta, np.zeros_like(theta), none, self.first_penalty, self.first_rate, np.inf, np.inf, 0, _FIRST_RUNS, 0, 0
+            theta=theta,
+            velocity=np.zeros_like(theta),
+            multipliers=none,
+            penalty=self.first_penalty,
+            rate=self.first_rate,
+            violation=np.inf,
+            gap=np.inf,
+            idle=0,
+            standing=_NO_STANDING,
+            window=np.zeros(2),
+            calm=False,
+            runs=_FIRST_RUNS,
+            iteration=0,
+            evaluations=0,
         )
 
     def step(
@@ -116,21 +145,46 @@ class NaturalGradient:
                 velocity = np.zeros_like(velocity)
                 rate = max(rate * 0.4, _SMALLEST_RATE)
         after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here, merit)
-        idle = state.idle + 1 if value - first_value <= _LEAST_GAIN * max(1.0, abs(value)) + local.noise else 0
+        gained = value - first_value > _LEAST_GAIN * max(1.0, abs(value))
+        idle = 0 if gained or local.noise > 0.0 else state.idle + 1  # of noisy steps only many say something
+        after = self._watch(after, here, scales, local.noise)
         if changing:
-            idle, after = 0, replace(after, gap=np.inf)
-        after = replace(after, idle=idle, runs=math.ceil(1.2 * state.runs), evaluations=state.evaluations + count)
+            idle, after = 0, replace(after, gap=np.inf, calm=False)
+        after = replace(
+            after, idle=idle, runs=min(math.ceil(1.2 * state.runs), _MOST_RUNS), evaluations=state.evaluations + count
+        )
         trace = Trace(after.iteration, here.score, here.slack, after.multipliers / scales)
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
 
     def done(self, state: NaturalState) -> Status | None:
         """Return SETTLED when nothing is violated and no first-order gain is left, or it gains no more.
 
+        It gains no more where some steps in a row gained next to nothing, or the last window of steps was calm.
         STOPPED after all steps, None otherwise. Neither is a proof: the verdict tests the policy.
         """
         if state.violation <= self.tolerance and (state.gap <= self.tolerance or state.idle >= _MAX_IDLE):
             return Status.SETTLED
+        if state.calm and state.violation <= _CALM_VIOLATION:
+            return Status.SETTLED
         return Status.STOPPED if state.iteration >= self.max_steps else None
+
+    def _watch(self, state: NaturalState, here: Slopes, scales: FloatArray, noise: float) -> NaturalState:
+        """Return the state with the window of steps moved on, and whether the last one was calm.
+
+        A window is 8 steps, and a quarter of those of the round. It is calm where its best is no better than the best
+        before by more than `calm_gain`, and its values lie close together; both up to the noise of samples, unless a
+        time limit ends the search. A step is worth its score less the price of what it lacks.
+        """
+        missing = np.minimum(here.slack / scales, 0.0)
+        worth = here.score + 1.5 * float(state.multipliers @ missing)
+        before, low, high = state.standing[0], min(state.standing[1], worth), max(state.standing[2], worth)
+        start, opened = state.window
+        if state.iteration - opened < max(_WINDOW, (state.iteration - start) / 4):
+            return replace(state, standing=np.array([before, low, high]))
+        least, noise = self.calm_gain * max(1.0, abs(high)), 0.0 if self.calm_gain < _CALM_GAIN else noise
+        calm = high - before <= least + 2.0 * noise and high - low <= _SWING * least + 6.0 * noise
+        standing = np.array([max(before, high), worth, worth])
+        return replace(state, standing=standing, window=np.array([start, state.iteration]), calm=bool(calm))
 
     def _update(self, objective: Objective, state: NaturalState, here: Slopes, merit: Merit) -> NaturalState:
         """Return the state with multipliers and penalty moved, and the first-order gap that is left.
@@ -153,6 +207,16 @@ class NaturalGradient:
             gap=float(best.sum()),
             iteration=state.iteration + 1,
         )
+
+
+_NO_STANDING = np.array([-np.inf, np.inf, -np.inf])
+
+
+def refine(state: NaturalState) -> NaturalState:
+    """Return the state that goes on after the belief graph has grown: what was settled may move again."""
+    began = np.array([state.iteration, state.iteration], dtype=np.float64)
+    again = replace(state, velocity=np.zeros_like(state.velocity), gap=np.inf, idle=0, calm=False)
+    return replace(again, rate=max(state.rate, _AGAIN_RATE), standing=_NO_STANDING, window=began)
 
 
 def _advantage(process: HiddenProcess, here: Slopes, slope: FloatArray) -> FloatArray:
@@ -185,21 +249,36 @@ def _plan(request: PlanRequest) -> Plan:
 
     Twice as many starts where policies of the class often have several local optima.
     """
-    factor = 2 if request.many_optima else 1
+    factor, calm_gain = 2 if request.many_optima else 1, _CALM_GAIN_TIMED if request.timed else _CALM_GAIN
+    rescue = 0 if request.num_starts else _RESCUE
     if request.gradients == "sampled":
-        return _sampled_plan(request.num_starts or 3 * factor, 0 if request.num_starts else _RESCUE)
-    rounds = tuple(NaturalGradient(max_steps=steps) for steps in (8, 30, 120))
+        return _sampled_plan(request.num_starts or 3 * factor, rescue, calm_gain)
+    if request.cuts:
+        return _cut_plan(request.num_starts or 4 * factor, rescue, calm_gain, request.cuts)
+    calm_gain = max(calm_gain, _CALM_GAIN_POLISHED)
+    rounds = tuple(NaturalGradient(max_steps=steps, calm_gain=calm_gain) for steps in (8, 30, _MOST_STEPS))
     few = request.beliefs <= _MANY_BELIEFS
     first = request.num_starts or factor * (4 if few else 3)
     waves = (first, 4 * factor, 8 * factor) if few and request.num_starts is None else (first,)
-    rescue = 0 if few or request.num_starts else _RESCUE
-    return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves, rescue)
+    return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves, rescue=0 if few else rescue)
 
 
-def _sampled_plan(first: int, rescue: int) -> Plan:
+def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget, ...]) -> Plan:
+    """Plan for a large belief graph: all starts on its heaviest beliefs, the best on more and more of it."""
+    steps = (*range(_CUT_STEPS, _CUT_STEPS * len(cuts), _CUT_STEPS), _MOST_STEPS)
+    rounds = [NaturalGradient(max_steps=most, calm_gain=_EARLY_GAIN) for most in (8, *steps)]
+    late = _LATE_ITERATIONS if len(cuts) > 1 else 20
+    rounds[-1] = replace(rounds[-1], iterations=late, calm_gain=calm_gain)
+    kept = (first, max(2, first // 2), *[2, *[1] * len(cuts)][: len(cuts) - 1])
+    budgets = (cuts[0], *cuts)  # after a few steps it is known which starts lead
+    return Plan(tuple(rounds), kept, (first,), budgets, refine, rescue)
+
+
+def _sampled_plan(first: int, rescue: int, calm_gain: float) -> Plan:
     """Plan for gradients that are slow and noisy: short steps, the better start goes on."""
-    rounds = tuple(NaturalGradient(max_steps=steps, iterations=10) for steps in (6, 40))
-    return Plan(rounds, (first, 1), (first,), rescue)
+    steps = (6, _MOST_STEPS)
+    rounds = tuple(NaturalGradient(max_steps=most, iterations=10, calm_gain=calm_gain) for most in steps)
+    return Plan(rounds, (first, 1), (first,), rescue=rescue)
 
 
-FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=400, samples_if_large=True)
+FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=400, climbs_classes=True, cuts_if_large=True)

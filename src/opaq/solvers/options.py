@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 Gradients = Literal["exact", "sampled"]
+GradientsUsed = Literal["exact", "cut", "sampled"]
 GradientChoice = Literal["auto", "exact", "sampled"]
 StartChoice = Literal["mixed", "random", "uniform", "return-optimal", "secret"]
 
@@ -50,7 +51,9 @@ class SolveOptions:
     """
 
     solver: str = _option("natural", "The method: natural gradient, lagrangian, or primal-dual, the paper's")
-    gradients: GradientChoice = _option("auto", "Exact, sampled as in the paper, or auto: exact where the graph fits")
+    gradients: GradientChoice = _option(
+        "auto", "Exact, sampled as in the paper, or auto: exact on as many beliefs as fit"
+    )
     samples: int | None = _option(None, "Runs of a sampled gradient", least=1, most=10**9)
     conditions: str | None = _option(
         None, "What the policy looks at, such as state,time (default: as the problem says)"

@@ -36,6 +36,8 @@ from opaq.spec.cursor import Scope, read_with_faults
 from opaq.spec.memory_part import free_memory
 from opaq.spec.policy_part import build_policy_class, read_policy_class
 
+_STATES = (CurrentState, LastStates)  # what coarser classes always look at
+
 
 @dataclass(frozen=True, slots=True)
 class SizedCondition:
@@ -183,6 +185,38 @@ def contains(fine: PolicyClass, coarse: PolicyClass) -> bool:
     It is where every condition of the coarse class is told by some condition of the fine one.
     """
     return all(any(refines(one, wanted) for one in fine.conditions) for wanted in coarse.conditions)
+
+
+def coarser_classes(policy_class: PolicyClass, problem: Problem) -> tuple[PolicyClass, ...]:
+    """Return the classes that a class contains, coarser ones first: it with conditions dropped or made coarser.
+
+    problem: whose policies they are. `state` or `last_states` always remains; last_states:k becomes last_states:k-1 and
+    in the end state, and a free memory of k nodes one of k - 1 nodes (of k / 2 where there are more than four).
+    """
+    listed, waiting = list[PolicyClass](), [policy_class]
+    while waiting:
+        for coarse in _next_coarser(waiting.pop(), problem):
+            if not any(contains(coarse, known) and contains(known, coarse) for known in listed):
+                listed.append(coarse)
+                waiting.append(coarse)
+    return sort_classes(listed)
+
+
+def _next_coarser(policy_class: PolicyClass, problem: Problem) -> list[PolicyClass]:
+    """Return the classes with one condition less, or with one that tells less."""
+    found = list[PolicyClass]()
+    for index, condition in enumerate(policy_class.conditions):
+        rest = (*policy_class.conditions[:index], *policy_class.conditions[index + 1 :])
+        coarser: list[tuple[Condition, ...]] = [rest]
+        if isinstance(condition, LastStates) and condition.count > 1:
+            one = LastStates(condition.count - 1) if condition.count > 2 else CurrentState()
+            coarser.append((one, *(other for other in rest if other != one)))
+        if isinstance(condition, MemoryNode) and condition.memory.free and len(condition.memory.nodes) > 2:
+            count = len(condition.memory.nodes)
+            smaller = count - 1 if count <= 4 else count // 2
+            coarser.append((*rest, MemoryNode(free_memory(problem.mdp, smaller))))
+        found += [PolicyClass(each) for each in coarser if any(isinstance(one, _STATES) for one in each)]
+    return [each for each in found if contains(policy_class, each) and not contains(each, policy_class)]
 
 
 def lift(policy: Policy, product: Product, *, rng: np.random.Generator) -> FloatArray:

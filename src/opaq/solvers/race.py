@@ -1,8 +1,9 @@
 """Run the starts of a solve: all for a while, the better ones on, more only while the best disagree.
 
 A plan has rounds (solvers that differ in how many steps they take) and waves (groups of starts). Every wave goes
-through all rounds, in each of which only the most promising starts go on. A later wave runs only if the two best starts
-so far ended at different scores: then the best optimum may not have been met yet.
+through all rounds, in each of which only the most promising starts go on; where the belief graph is large, each round
+climbs a larger part of it. A later wave runs only if the two best starts so far ended at different scores: then the
+best optimum may not have been met yet.
 
 An objective, a plan and initial policies come in; the result of every start and the best policy go out. Starts run in
 threads: kernels release Python's lock. Each has random numbers of its own, drawn from the seed and its index, and which
@@ -13,21 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from opaq.beliefs.graph import Budget
 from opaq.product.compile import possible_secrets
-from opaq.solvers.loop import Candidate, Progress, SolverCheckpoint, StartResult, has_no_secret, run_start
+from opaq.solvers.loop import Candidate, Progress, SolverCheckpoint, StartResult, has_no_secret, judge, run_start
 from opaq.solvers.objective import Objective
 from opaq.solvers.runs import Checkpoint
 from opaq.solvers.starts import Start
 from opaq.solvers.strategy import Plan, Solver, Status, Trace
+from opaq.stop import StoppedError
 
 _POLL_SECONDS = 0.1  # between two looks at the messages of threads
+_FORESEEN = 90  # steps of a round that ends when it has settled, for the share that is done
 _AGREEMENT = 1e-3  # of the best opacity (1 bit at least): starts this close together ended at the same optimum
 _ENDED = (Status.CONVERGED, Status.SETTLED)  # more steps would change nothing
 
@@ -40,6 +46,7 @@ class RaceResult:
     best: Candidate | None  # None: there was no time for any policy
     trace: tuple[Trace, ...]  # of the start that won
     claimed: Status  # how that start ended
+    budget: Budget | None = None  # of the belief graph in the last round of that start; None: there is no such start
 
 
 def run_race(
@@ -89,6 +96,7 @@ class _Race:
         self._folder, self._workers, self._on_step = folder, workers, on_step
         self._results: dict[int, StartResult] = {}  # by index of the start
         self._finalists: set[int] = set()  # starts that took part in a last round
+        self._budgets: dict[int, Budget] = {}  # of the last round of every start
         self._steps, self._planned = 0, 0
 
     def run_wave(self, begins: list[Start]) -> None:
@@ -101,16 +109,19 @@ class _Race:
         before = 0
         self._planned = self._steps
         for solver, kept in zip(self._plan.rounds, self._plan.kept, strict=True):
-            self._planned += min(len(begins), kept) * (solver.max_steps - before)
-            before = solver.max_steps
+            steps = min(solver.max_steps, before + _FORESEEN) if len(self._plan.rounds) > 1 else solver.max_steps
+            self._planned += min(len(begins), kept) * (steps - before)
+            before = steps
         racing = begins
         for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
             if number:  # only the most promising go on, in their own order
                 ranked = sorted(racing, key=lambda begin: -_promise(self._results[begin.index]))[:kept]
                 racing = sorted(ranked, key=lambda begin: begin.index)
-            jobs = [self._job(begin, solver, number) for begin in racing if not self._has_ended(begin)]
+            grown = number > 0 and self._budget(number) != self._budget(number - 1)
+            jobs = [self._job(begin, solver, number) for begin in racing if grown or not self._has_ended(begin)]
             for result in _run_jobs(jobs, self._workers, self._note):
                 self._results[result.index] = result
+                self._budgets[result.index] = self._budget(number)
             if self._objective.stop.requested:
                 return
         self._finalists.update(begin.index for begin in racing)
@@ -150,13 +161,19 @@ class _Race:
                 winner = result
         if winner is None:
             return RaceResult(results, None, (), Status.INTERRUPTED)
-        return RaceResult(results, winner.best, winner.traces, winner.status)
+        return RaceResult(results, winner.best, winner.traces, winner.status, self._budgets[winner.index])
 
     def _job(self, begin: Start, solver: Solver, number: int) -> _Job:
         """Return one start of a round, which goes on where the round before left it."""
         file = None if self._folder is None else self._folder / f"start-{begin.index}-{number}.npz"
         before = self._results[begin.index].end if begin.index in self._results else None
-        return _Job(self._objective, solver, begin, self._seed, file, before)
+        objective = replace(self._objective, budget=self._budget(number))
+        refine = self._plan.refine if number > 0 and self._budget(number) != self._budget(number - 1) else None
+        return _Job(objective, solver, begin, self._seed, file, before, refine)
+
+    def _budget(self, number: int) -> Budget:
+        """Return how much of the belief graph is kept in a round."""
+        return self._plan.budgets[number] if self._plan.budgets else self._objective.budget
 
     def _has_ended(self, begin: Start) -> bool:
         """Return whether more steps would change nothing for a start."""
@@ -196,6 +213,7 @@ class _Job:
     seed: int
     file: Path | None  # where its checkpoint is kept
     begin: SolverCheckpoint | None  # where the round before left it
+    refine: Callable[[Any], Any] | None  # makes a solver's state go on where the belief graph has grown since then
 
     def run(self, on_step: Callable[[Progress], None] | None) -> StartResult:
         """Run it in this thread.
@@ -210,9 +228,22 @@ class _Job:
             seed=self.seed,
             on_step=on_step,
             file=None if self.file is None else Checkpoint(self.file, template),
-            begin=self.begin,
+            begin=self._refined(),
             judge_every=self.solver.judge_every,
         )
+
+    def _refined(self) -> SolverCheckpoint | None:
+        """Return where to begin; where the graph has grown, the best policy is judged again.
+
+        Lower bounds of different cuts cannot be compared.
+        """
+        begin = self.begin
+        if begin is None or self.refine is None:
+            return begin
+        best = begin.best
+        with suppress(StoppedError):  # then there is no time for steps either
+            best = None if best is None else judge(self.objective, best.theta)
+        return SolverCheckpoint(self.refine(begin.state), begin.rng, best, begin.traces)
 
 
 def _run_jobs(jobs: list[_Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:

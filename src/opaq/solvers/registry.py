@@ -39,4 +39,4 @@ def factory_of(solver: Solver | str) -> SolverFactory:
         return single_round(solver, request)
 
     known = SOLVERS.get(solver.name, SolverFactory(solver.name, plan))
-    return replace(known, plan=plan, options=(), samples_if_large=False)
+    return replace(known, plan=plan, options=(), climbs_classes=False, cuts_if_large=False)

@@ -40,7 +40,7 @@ from opaq.solvers.options import OPTIONS, SolveOptions
 from opaq.solvers.strategy import Solver, Trace
 from opaq.version import __version__
 
-_CHECKPOINT_FORMAT = 3  # a checkpoint of another format is not read
+_CHECKPOINT_FORMAT = 4  # a checkpoint of another format is not read
 
 _SECONDS_BETWEEN = 1.0
 _LIMIT = 1 << 30  # bytes
@@ -331,7 +331,8 @@ def _solver_parts(rounds: tuple[Solver, ...]) -> Parts:
     if len(rounds) > 1:
         parts["solver.rounds"] = ", ".join(str(each.max_steps) for each in rounds)
     names = [field.name for field in fields(first)] if is_dataclass(first) else []
-    kept = [name for name in names if len(rounds) == 1 or name != "max_steps"]
+    unrecorded = getattr(first, "unrecorded", ()) + (() if len(rounds) == 1 else ("max_steps",))
+    kept = [name for name in names if name not in unrecorded]
     return parts | {f"solver.{name}": _plain(getattr(first, name)) for name in kept}
 
 

@@ -26,7 +26,7 @@ from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, largest_absolute_payoff, rounding_share
 from opaq.codec import Result, flat, key, live
 from opaq.display import NotebookView, data_frame
-from opaq.errors import Fault, InputError, check_numbers, check_types
+from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types
 from opaq.load import as_policy, as_problem
 from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
 from opaq.model.fingerprint import problem_parts
@@ -38,33 +38,38 @@ from opaq.opacity.exact import policy_slope
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.runs import MOST_RUNS, compile_for_policy
+from opaq.solvers.ladder import Ladder
 from opaq.solvers.loop import Candidate, Progress, StartResult, has_no_secret, judge
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import (
     Gradients,
+    GradientsUsed,
     SolveOptions,
     available_cores,
     refuse_sampled_gradients,
     with_solve_options,
 )
-from opaq.solvers.policy_classes import check_class, choose_class, contains, has_many_optima, lift
+from opaq.solvers.policy_classes import check_class, choose_class, coarser_classes, contains, has_many_optima, lift
 from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.runs import finish_run, option_parts, record_question, record_run
 from opaq.solvers.starts import (
+    MOST_DROPPED,
     Attainable,
+    BeliefCount,
     Start,
     add_feasible_start,
-    count_beliefs,
     find_even_policy,
     find_feasible_policy,
     make_starts,
+    plan_cuts,
 )
 from opaq.solvers.strategy import Plan, PlanRequest, Solver, SolverFactory, Status
 from opaq.solvers.verdict import (
     LEAST_PROBABILITY,
     Optimality,
     Verdict,
+    describe_cut,
     describe_verdict,
     judge_optimality,
     raise_probabilities,
@@ -78,6 +83,7 @@ if TYPE_CHECKING:
 _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
 LIFTED, PERTURBED = "lifted", "perturbed"  # kinds of starts: a policy of a coarser class, and one close to it
 _PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
+_LEAST_SHARE = 0.5  # seconds for a coarser class, where there is a time limit
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
 
@@ -112,8 +118,9 @@ class Search:
         warm: the policy that the first start begins from. Raises StoppedError when `stop` is requested meanwhile.
         """
         product = compile_problem(problem, policy_class, stop=stop)
-        beliefs, whole = count_beliefs(product.process, budget=options.budget, stop=stop)
-        gradients = _gradients(options, factory, whole=whole)
+        count = plan_cuts(product.process, budget=options.budget, stop=stop)
+        gradients = _gradients(options, factory, count)
+        cuts = count.cuts if options.gradients == "auto" and factory.cuts_if_large else ()
         objective = Objective(
             product,
             gradients=gradients,
@@ -124,7 +131,11 @@ class Search:
         attainable = tuple(_attainable(objective))
         settings = {name: getattr(options, name) for name in factory.options}
         many = has_many_optima(policy_class)
-        plan = factory.plan(PlanRequest(gradients, beliefs, options.starts, settings, many_optima=many))
+        timed = options.time_limit is not None
+        request = PlanRequest(
+            gradients, count.beliefs, options.starts, settings, many_optima=many, cuts=cuts, timed=timed
+        )
+        plan = factory.plan(request)
         return cls(
             problem=problem,
             policy_class=policy_class,
@@ -133,8 +144,8 @@ class Search:
             options=options,
             plan=plan,
             attainable=attainable,
-            beliefs=beliefs,
-            warm=None if warm is None else product.policy_vector(warm),
+            beliefs=count.beliefs,
+            warm=None if warm is None else _vector(product, warm, seed=options.seed),
         )
 
     def begin_from(self, policies: Sequence[Policy]) -> Search:
@@ -146,13 +157,14 @@ class Search:
         """
         rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
         process, known = self.product.process, list[Start]()
+        first = sum(self.plan.waves) + self.plan.rescue  # the others keep their numbers
         for policy in policies:
             same = contains(policy.policy_class, self.policy_class)
             pi = self.product.policy_vector(policy) if same else lift(policy, self.product, rng=rng)
-            known.append(Start(len(known), "warm" if same else LIFTED, process.logits(pi)))
+            known.append(Start(first + len(known), "warm" if same else LIFTED, process.logits(pi)))
             if not same:
                 even = np.log((1.0 - _PERTURBATION) * pi + _PERTURBATION * process.uniform())
-                known.append(Start(len(known), PERTURBED, even + _PERTURBATION * rng.normal(size=even.size)))
+                known.append(Start(first + len(known), PERTURBED, even + _PERTURBATION * rng.normal(size=even.size)))
         return replace(self, known=tuple(known))
 
     @property
@@ -187,7 +199,7 @@ class Search:
         if options.start == "mixed":
             begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
         more = len(self.known)
-        begins = [*self.known, *(replace(begin, index=begin.index + more) for begin in begins)]
+        begins = [*begins[:wave], *self.known, *begins[wave:]]
         plan = replace(
             self.plan, kept=(self.plan.kept[0] + more, *self.plan.kept[1:]), waves=(wave + more, *self.plan.waves[1:])
         )
@@ -203,11 +215,19 @@ class Search:
         )
 
 
-def _gradients(options: SolveOptions, factory: SolverFactory, *, whole: bool) -> Gradients:
-    """Return where gradients come from; `whole`: whether the whole belief graph fits the budget."""
+def _vector(product: Product, policy: Policy, *, seed: int) -> FloatArray:
+    """Return the vector [slot] of a policy of the product's class or, lifted, of a coarser one."""
+    if contains(policy.policy_class, product.policy_class) or not contains(product.policy_class, policy.policy_class):
+        return product.policy_vector(policy)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(3,)))
+    return lift(policy, product, rng=rng)
+
+
+def _gradients(options: SolveOptions, factory: SolverFactory, count: BeliefCount) -> Gradients:
+    """Return where gradients come from: by default samples only where a cut graph leaves out too much."""
     if options.gradients != "auto":
         return options.gradients
-    return "sampled" if factory.samples_if_large and not whole else "exact"
+    return "sampled" if factory.cuts_if_large and count.dropped > MOST_DROPPED else "exact"
 
 
 def _attainable(objective: Objective) -> Iterator[Attainable]:
@@ -237,8 +257,8 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
     Where no start ended at a policy that meets the task, one is made for it. When the stop is requested, before or
     meanwhile, nothing more is tried.
     """
-    objective, stop = search.objective, search.objective.stop
-    best, claimed = race.best, race.claimed
+    objective = replace(search.objective, budget=race.budget or search.objective.budget)
+    best, claimed, stop = race.best, race.claimed, objective.stop
     for begin in search.known:
         if begin.kind != PERTURBED and (judged := _judge_in_time(objective, begin.theta)).beats(best):
             best, claimed = judged, Status.SETTLED
@@ -254,7 +274,8 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
         spent = 3 * sum(result.iterations for result in race.results) // 2
         with suppress(StoppedError):
             return judge_optimality(objective, best, claimed=claimed, evaluations=spent, trace=race.trace)
-    return Verdict(best, Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT, None)
+    why = describe_cut(best) if race.best is not None else ""
+    return Verdict(best, Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT, None, why)
 
 
 def _make_policy(objective: Objective, seed: int) -> FloatArray:
@@ -386,7 +407,7 @@ class Solution(NotebookView, Result):
     optimality: how close the policy is to a local optimum; null where that was not tested.
     starts: every start of the search.
     trace: the start that won, step by step.
-    gradients: "exact", or "sampled" from runs.
+    gradients: "exact", "cut" where they are those of the heaviest beliefs alone, or "sampled" from runs.
     solver: its name.
     seed: what made the search repeatable.
     seconds: the time of the whole search.
@@ -407,7 +428,7 @@ class Solution(NotebookView, Result):
     optimality: Optimality | None
     starts: tuple[StartSummary, ...]
     trace: tuple[TraceStep, ...]
-    gradients: Gradients
+    gradients: GradientsUsed
     solver: str
     seed: int
     seconds: float
@@ -490,10 +511,12 @@ def solve(
     solver: "natural", "lagrangian", "primal-dual" (the paper's), another registered name, or a strategy with its
         settings, such as `opaq.PrimalDual(eta=0.5)`. iterations, eta, kappa and exponent are settings of "primal-dual".
     gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
-        primal-dual: 2,000, as in the paper), or "auto": exact where the whole graph fits the budget.
+        primal-dual: 2,000, as in the paper), or "auto" (natural): exact where the whole graph fits the budget and is
+        not large; else exact on its heaviest beliefs, more of them as the search goes on; sampled only where these
+        would leave out more than half of the probability.
     starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
         begin: "mixed", "random", "uniform", "return-optimal" or "secret" (where the secret itself is most uncertain);
-        an `initial_policy` (or its file) is the first of them.
+        an `initial_policy` (or its file) is the first of them; one of a coarser class is lifted.
     seed: the same seed gives the same answer; `workers`: at most so many starts run at a time (every core by
         default), which changes nothing else.
     max_beliefs, max_memory (GiB), mass: how much of the belief graph may be kept; what does not fit makes scores lower
@@ -506,6 +529,10 @@ def solve(
         plain data, `opaq solve --resume` goes on with it as well. An answer that cannot be written there is still
         returned, with a warning.
     sequences: how many telling observation sequences the measurement shows. on_step is called after every step.
+
+    With the solver "natural", classes that the policy's class contains are searched before it, by the same procedure,
+    and their best policies are further starts: the answer is not worse than that of a coarser class. With a time limit
+    they share the first half of it.
 
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
@@ -532,13 +559,53 @@ def solve(
         named_only = isinstance(problem, str | os.PathLike) and policy_class is None and isinstance(solver, str | None)
         if path is not None and named_only and not isinstance(initial_policy, Policy):
             record_question(path, str(problem), chosen, initial_policy)
-        solution = _run(search, path, on_step=on_step, deadline=deadline)
+        with search.hold_folder(path):
+            ladder = Ladder(own_stop)
+            if factory.climbs_classes and not search.impossible:
+                _climb_coarser(ladder, search, factory, path, on_step=on_step, deadline=deadline)
+            rung = ladder.climb(
+                wanted, lambda known: _run(search.begin_from(known), path, on_step=on_step, deadline=deadline)
+            )
+            solution = rung.solution
     if path is not None:
         try:
             finish_run(path, solution.to_dict(), solution.policy, problem=read)
         except InputError as error:
             warn(f"the answer of the run could not be kept: {error}", RuntimeWarning, stacklevel=2)
     return solution
+
+
+def _climb_coarser(
+    ladder: Ladder,
+    search: Search,
+    factory: SolverFactory,
+    folder: Path | None,
+    *,
+    on_step: Callable[[Progress], None] | None,
+    deadline: Deadline,
+) -> None:
+    """Search the classes below that of a search, coarser ones first, each by the same procedure.
+
+    folder: of the run; the checkpoints of these classes lie in folders within. deadline: half of what is left is shared
+    evenly among them; where that is less than half a second each, the finer ones are left out.
+    A class that has no answer in its time, or is too large, has no place on the ladder.
+    """
+    stop, classes = search.objective.stop, coarser_classes(search.policy_class, search.problem)
+    if deadline.left is not None:
+        classes = classes[: int(0.5 * deadline.left / _LEAST_SHARE)]
+    for index, policy_class in enumerate(classes):
+        if stop.requested:
+            return
+
+        def run(known: Sequence[Policy], policy_class: PolicyClass = policy_class, index: int = index) -> Solution:
+            inner = Search.prepare(search.problem, policy_class, factory, search.options, warm=None, stop=stop)
+            within = None if folder is None else folder / f"coarser-{index}"
+            if within is not None:
+                within.mkdir(exist_ok=True)
+            return _run(inner.begin_from(known), within, on_step=on_step, deadline=Deadline())
+
+        with stop.stage(deadline.share(1.0 / (2 * len(classes) - index))), suppress(BudgetError, StoppedError):
+            ladder.climb(policy_class, run)
 
 
 def solve_class(
@@ -557,7 +624,22 @@ def solve_class(
     stop: when it is requested, the best policy so far is the answer. on_step: called after every step.
     Raises InputError where an argument does not fit, StoppedError when `stop` is requested before there is a policy.
     """
-    call, factory = Deadline(), factory_of(options.solver)
+    factory = factory_of(options.solver)
+    return solve_with(factory, problem, policy_class, options, warm=warm, stop=stop, on_step=on_step)
+
+
+def solve_with(
+    factory: SolverFactory,
+    problem: Problem,
+    policy_class: PolicyClass,
+    options: SolveOptions,
+    *,
+    warm: Sequence[Policy],
+    stop: Stop,
+    on_step: Callable[[Progress], None] | None,
+) -> Solution:
+    """Find the best policy of one class by a given solver; otherwise as `solve_class`."""
+    call = Deadline()
     _check(problem, factory, options)
     search = Search.prepare(problem, policy_class, factory, options, warm=None, stop=stop).begin_from(warm)
     return _run(search, None, on_step=on_step, deadline=call)
@@ -582,37 +664,41 @@ def _run(
     """Race the starts, reach a verdict, measure the winner.
 
     folder: of checkpoints, None for none. deadline: of the call, for the seconds it took. Where the stop is requested
-        before
-    or during the race, the verdict makes do with what there is.
+        before or during the race, the verdict makes do with what there is.
     """
     race = RaceResult((), None, (), Status.INTERRUPTED)
-    with search.hold_folder(folder):
-        with suppress(StoppedError):  # then the verdict makes do without a race
-            if not search.impossible:
-                race = search.race(folder=folder, on_step=on_step)
-        verdict = finish_search(search, race)
-        pi, measurement = measure_winner(search, verdict.candidate)
-        verdict = reconcile(verdict, measurement)
-        minimise = search.product.problem.task.minimise
-        return Solution(
-            status=verdict.status,
-            status_text=describe_verdict(verdict, measurement, search.attainable, minimise=minimise),
-            policy=search.product.policy(pi),
-            measurement=measurement,
-            attainable=search.attainable,
-            optimality=verdict.optimality,
-            starts=tuple(_summarise_start(search, result) for result in race.results),
-            trace=tuple(
-                TraceStep(step.iteration, _value_of_score(search, step.score), step.slack, step.multipliers)
-                for step in race.trace
-            ),
-            gradients=search.objective.gradients,
-            solver=search.plan.rounds[0].name,
-            seed=search.options.seed,
-            seconds=deadline.elapsed,
-            product=search.product,
-            pi=pi,
-        )
+    with suppress(StoppedError):  # then the verdict makes do without a race
+        if not search.impossible:
+            race = search.race(folder=folder, on_step=on_step)
+    verdict = finish_search(search, race)
+    pi, measurement = measure_winner(search, verdict.candidate)
+    verdict = reconcile(verdict, measurement)
+    minimise = search.product.problem.task.minimise
+    return Solution(
+        status=verdict.status,
+        status_text=describe_verdict(verdict, measurement, search.attainable, minimise=minimise),
+        policy=search.product.policy(pi),
+        measurement=measurement,
+        attainable=search.attainable,
+        optimality=verdict.optimality,
+        starts=tuple(_summarise_start(search, result) for result in race.results),
+        trace=tuple(
+            TraceStep(step.iteration, _value_of_score(search, step.score), step.slack, step.multipliers)
+            for step in race.trace
+        ),
+        gradients=_gradients_used(search, race, verdict.candidate),
+        solver=search.plan.rounds[0].name,
+        seed=search.options.seed,
+        seconds=deadline.elapsed,
+        product=search.product,
+        pi=pi,
+    )
+
+
+def _gradients_used(search: Search, race: RaceResult, candidate: Candidate) -> GradientsUsed:
+    """Return where the gradients of a search came from."""
+    cut = race.best is not None and candidate.dropped > 0.0
+    return "cut" if cut and search.objective.gradients == "exact" else search.objective.gradients
 
 
 def _value_of_score(search: Search, score: float) -> float:

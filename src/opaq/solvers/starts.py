@@ -7,7 +7,7 @@ none of these meets the task, at a policy made for it by `find_feasible_policy`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,10 @@ _WIDE = 3.0  # logits of a random start that is nearly deterministic
 _PRIOR_STEPS = 25  # for a secret that is uncertain before anything is observed
 _MISSING = 10.0  # bits of H(Z) that a requirement missed by all of its size outweighs
 _EVEN = 0.02  # share of the uniform policy in such a start
+_CHEAP_BELIEFS = 150_000  # up to which the whole graph is climbed from the first step on
+_CUTS = (5_000, 30_000, 200_000)  # beliefs in all
+_HOPELESS = 0.9  # probability left out by a cut beyond which larger ones, which take seconds, are not looked at
+MOST_DROPPED = 0.5  # probability that a cut may leave out; beyond it gradients are sampled
 _NUM_RANDOM = 6  # random policies among those that feasible ones are searched from
 _ENOUGH = 1e-12  # a scaled slack this close to the largest is the largest
 _MAX_STEPS = 200  # from one beginning, for one sharpness
@@ -154,6 +158,40 @@ def count_beliefs(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tupl
     graph = unroll(chain, steps=process.horizon, budget=budget, whole=True)
     stop.check()
     return graph.num_nodes, graph.whole and graph.num_entries * _BYTES_PER_ENTRY <= budget.memory
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefCount:
+    """How large the belief graph is, and how it is best cut where it is too large to begin with."""
+
+    beliefs: int  # of the graph of some policy: what one evaluation costs
+    whole: bool  # whether all of it fits the budget
+    cuts: tuple[Budget, ...]  # growing, the last being the whole budget; () where the whole graph is cheap
+    dropped: float  # the probability that the first of them leaves out, or the whole budget without any
+
+
+def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCount:
+    """Count the beliefs and, where there are many or they do not fit, choose the cuts that a search begins on.
+
+    A cut keeps the heaviest beliefs of every level, about 5,000, 30,000 or 200,000 in all. Those that leave out more
+    than half of the probability say little, and are not among them; the last one is the whole budget.
+    Raises StoppedError when `stop` is requested meanwhile.
+    """
+    beliefs, whole = count_beliefs(process, budget=budget, stop=stop)
+    if whole and beliefs <= _CHEAP_BELIEFS:
+        return BeliefCount(beliefs, True, (), 0.0)
+    pi = process.softmax(np.random.default_rng(0).normal(size=process.num_slots))
+    levels = max(process.horizon, 1)
+    cuts = [replace(budget, nodes=total // levels) for total in _CUTS if total // levels < budget.nodes]
+    cuts = [cut for cut, total in zip(cuts, _CUTS, strict=False) if not whole or total < beliefs]
+    cuts.append(budget)
+    while True:
+        graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, budget=cuts[0])
+        stop.check()
+        dropped = graph.dropped_mass
+        if dropped <= MOST_DROPPED or dropped > _HOPELESS or len(cuts) == 1:
+            return BeliefCount(beliefs, whole, tuple(cuts), dropped)
+        cuts = cuts[1:]
 
 
 def row_visits(process: HiddenProcess, pi: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from opaq.beliefs.graph import Budget
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import Gradients
@@ -102,6 +103,8 @@ class Plan:
     rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
     kept: tuple[int, ...]  # how many starts take part in every round
     waves: tuple[int, ...]  # how many starts every wave has; later ones run only if the best starts disagree
+    budgets: tuple[Budget, ...] = ()  # of the belief graph in every round, growing; () is that of the objective in all
+    refine: Callable[[Any], Any] | None = None  # makes a solver's state go on after the budget has grown
     rescue: int = 0  # starts of a last wave, which runs only if all before end with nothing to hide though some could
 
 
@@ -114,6 +117,8 @@ class PlanRequest:
     num_starts: int | None = None  # None: by need
     settings: Mapping[str, Any] = field(default_factory=dict)  # the options that the factory names
     many_optima: bool = False  # whether policies of the class often have several local optima
+    cuts: tuple[Budget, ...] = ()  # growing parts of a belief graph that is too large to begin with; () where it is not
+    timed: bool = False  # whether a time limit ends the search
 
     @property
     def many_starts(self) -> int:
@@ -134,7 +139,8 @@ class SolverFactory:
     options: tuple[str, ...] = ()  # fields of SolveOptions that only this solver takes
     needs_exact: bool = False  # sampled gradients are refused
     samples: int = 2000  # runs of a sampled gradient
-    samples_if_large: bool = False  # gradients "auto" are sampled where the belief graph does not fit the budget
+    climbs_classes: bool = False  # whether a solve first searches coarser classes, whose policies it begins from
+    cuts_if_large: bool = False  # with gradients "auto" its plans climb the heaviest beliefs of a graph that is large
 
 
 def single_round(solver: Solver, request: PlanRequest) -> Plan:

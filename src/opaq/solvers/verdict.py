@@ -443,7 +443,8 @@ def judge_optimality(
     if claimed is Status.COMPLETED or not is_exact:
         reason = "the solver runs the iterations asked for"
         if claimed is not Status.COMPLETED:
-            reason = f"the belief graph is larger than the budget of {objective.budget.nodes:,} beliefs a level"
+            cut = replace(candidate, beliefs=whole.num_nodes, dropped=whole.dropped_mass)
+            reason = f"the belief graph is larger than the budget: {describe_cut(cut)}"
         measures = None
         if is_exact and (leaf.smooth or objective.sign > 0):
             measures = measure_optimality(objective, candidate.theta, second_order=cheap).in_units(leaf.scale)
@@ -461,6 +462,14 @@ def judge_optimality(
         many = has_many_optima(objective.product.policy_class)
         return Verdict(polished.candidate, Status.CONVERGED, measures, many_optima=many)
     return Verdict(polished.candidate, Status.STOPPED if polished.gaining else Status.SETTLED, measures)
+
+
+def describe_cut(candidate: Candidate) -> str:
+    """Describe which part of the belief graph a candidate was judged on; nothing where that is all of it."""
+    if candidate.dropped <= 0.0:
+        return ""
+    share = f"{candidate.dropped:.2g} of the probability"
+    return f"gradients on the heaviest {candidate.beliefs:,} beliefs, which leave out {share}"
 
 
 def _describe_movement(objective: Objective, trace: tuple[Trace, ...]) -> str:
@@ -528,7 +537,7 @@ def _describe_end(
     if status in (Status.INTERRUPTED, Status.TIME_LIMIT) and not measurement.feasible:
         when = "interrupted" if status is Status.INTERRUPTED else "the time limit was reached"
         return f"{when}: no policy that meets the task was found yet; this one comes closest"
-    return sentence
+    return f"{sentence}; {verdict.untested}" if verdict.untested else sentence
 
 
 def _describe_optimum(measures: Optimality, of: Uncertainty, *, minimise: bool, many_optima: bool, proof: str) -> str:

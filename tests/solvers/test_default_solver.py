@@ -1,0 +1,209 @@
+"""The default solver on problems between small and large: classes, cut belief graphs, secrets and settling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.beliefs.graph import Budget
+from opaq.beliefs.returns import secret_distribution
+from opaq.opacity.exact import evaluate
+from opaq.product.compile import compile_problem
+from opaq.solvers import natural as natural_module
+from opaq.solvers import starts as starts_module
+from opaq.solvers.compare import compare
+from opaq.solvers.natural import NaturalGradient, refine
+from opaq.solvers.objective import Objective
+from opaq.solvers.options import SolveOptions
+from opaq.solvers.policy_classes import class_name, coarser_classes, contains, parse_class
+from opaq.solvers.solve import solve, solve_class
+from opaq.solvers.starts import make_starts, plan_cuts
+from opaq.solvers.strategy import Status
+from opaq.stop import Stop
+from random_problems import random_problem
+
+
+def value(solution: opaq.Solution) -> float:
+    return solution.measurement.uncertainty.value
+
+
+CHAINS = {
+    "state": [],
+    "state,time": ["state"],
+    "last_states:3": ["state", "last_states:2"],
+    "state,memory:3": ["state", "state, memory:2"],
+    "last_states:2,time": ["state", "last_states:2", "state, time"],
+}
+
+
+@pytest.mark.parametrize(("name", "expected"), CHAINS.items())
+def test_coarser_classes_are_all_contained_and_keep_the_state(name: str, expected: list[str]) -> None:
+    problem = opaq.load_problem("two-sink")
+    fine = parse_class(name, problem)
+    coarser = coarser_classes(fine, problem)
+    assert sorted(class_name(each) for each in coarser) == sorted(expected)
+    assert all(contains(fine, each) and not contains(each, fine) for each in coarser)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_class_is_below_a_coarser_one_and_compare_agrees_with_solve(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), conditions=("state",), horizon=3)
+    names = ["state", "state,time", "last_states:2,time"]
+    options = {"starts": 1, "seed": seed, "workers": 1, "sequences": 0}
+    found = {name: solve(problem, conditions=name, **options) for name in names}
+    values = [value(found[name]) for name in names]
+    assert values[0] <= values[1] + 1e-9
+    assert values[1] <= values[2] + 1e-9
+    compared = compare(problem, classes=[names[2]], **options)
+    assert [rung.name for rung in compared.rungs] == ["last_states:2, time"]
+    assert compared.rungs[0].measurement.uncertainty.value == values[2]
+    assert compared.rungs[0].policy.rows == found[names[2]].policy.rows
+
+
+def test_a_class_alone_is_not_worse_than_the_policies_it_begins_from() -> None:
+    problem = opaq.load_problem("two-sink")
+    options, stop = SolveOptions(starts=1, start="uniform"), Stop()
+    coarse = solve_class(problem, parse_class("state", problem), options, stop=stop)
+    fine = parse_class("state,time", problem)
+    found = solve_class(problem, fine, options, warm=[coarse.policy], stop=stop)
+    assert [start.kind for start in found.starts] == ["uniform", "lifted", "perturbed"]
+    assert value(found) >= value(coarse)
+    again = solve_class(problem, fine, options, warm=[found.policy], stop=stop)
+    assert [start.kind for start in again.starts] == ["uniform", "warm"]
+    assert value(again) >= value(found) - 1e-12
+    with pytest.raises(opaq.InputError, match="conditions on state, time"):
+        solve_class(problem, parse_class("state", problem), options, warm=[found.policy], stop=stop)
+
+
+def test_warm_policies_are_the_answer_when_there_is_no_time() -> None:
+    problem = opaq.load_problem("two-sink")
+    best = solve(problem, conditions="state,time")
+    stop = Stop()
+    steps: list[int] = []
+
+    def end(progress: object) -> None:
+        steps.append(1)
+        stop.request()
+
+    policy_class = parse_class("state,time", problem)
+    options = SolveOptions(start="uniform")
+    found = solve_class(problem, policy_class, options, warm=[best.policy], stop=stop, on_step=end)
+    assert steps
+    assert value(found) >= value(best) - 1e-9
+    assert found.status is Status.INTERRUPTED
+
+
+def small_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starts_module, "_CHEAP_BELIEFS", 20)
+    monkeypatch.setattr(starts_module, "_CUTS", (60, 200))
+
+
+def test_a_large_graph_is_climbed_cut_by_cut_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    usual = solve(problem, conditions="state", sequences=0)
+    small_cuts(monkeypatch)
+    process = compile_problem(problem, parse_class("state", problem)).process
+    count = plan_cuts(process, budget=Budget(nodes=200_000), stop=Stop())
+    assert count.whole
+    assert [cut.nodes for cut in count.cuts] == sorted(cut.nodes for cut in count.cuts)
+    assert count.cuts[-1].nodes == 200_000
+    found = solve(problem, conditions="state", sequences=0)
+    assert found.gradients == "exact"
+    assert value(found) == pytest.approx(value(usual), abs=2e-3)
+
+
+def test_a_graph_that_does_not_fit_is_climbed_on_its_heaviest_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    small_cuts(monkeypatch)
+    found = solve(problem, conditions="state", max_beliefs=40, sequences=0, seed=1)
+    assert found.gradients == "cut"
+    assert found.status is Status.COMPLETED
+    assert "gradients on the heaviest " in found.status_text
+    assert " of the probability" in found.status_text
+    product = compile_problem(problem, found.policy.policy_class)
+    exact = evaluate(product.process, found.pi).opacity.value
+    best = max(start.value for start in found.starts if start.value is not None)
+    own = max(found.starts, key=lambda start: start.value or 0.0).result.best
+    assert own is not None
+    assert 0.0 < own.dropped < 0.5
+    assert best <= exact + 1e-9  # a certain lower bound of the same policy
+    assert found.measurement.opacity.lower >= best - 1e-9
+
+
+def test_gradients_are_sampled_where_a_cut_says_little() -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    found = solve(problem, conditions="state", max_beliefs=1, sequences=0, starts=1, samples=50, time_limit=3)
+    assert found.gradients == "sampled"
+
+
+def hidden_corridor() -> opaq.Problem:
+    """A secret that uniform and return-optimal policies nearly always and never keep: wait ten times, then run."""
+    return opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": ["home", "yard", "road", "goal"],
+                "actions": ["stay", "go"],
+                "start": "home",
+                "transitions": {
+                    "home": {"stay": "home", "go": "yard"},
+                    "yard": {"stay": "home", "go": "road"},
+                    "road": {"stay": "home", "go": "goal"},
+                    "goal": {"stay": "goal", "go": "goal"},
+                },
+                "labels": {"left": ["yard", "road", "goal"]},
+                "rewards": {"goal": 1},
+            },
+            "observer": {"sensors": {"camera": {"covers": ["goal"], "detects": 0.0}}},
+            "secret": {"visited": "left"},
+            "horizon": 16,
+            "task": {"requirements": [{"reach": ["goal"], "probability_at_least": 0.45}]},
+            "policy": {"conditions_on": ["state", "time"]},
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_secret_that_usual_starts_do_not_have_is_found(seed: int) -> None:
+    problem = hidden_corridor()
+    objective = Objective(compile_problem(problem))
+    process = objective.process
+    begins = make_starts(objective, count=3, seed=seed)
+    rare = [secret_distribution(process, process.softmax(begin.theta)).min() for begin in begins]
+    assert [begin.kind for begin in begins] == ["uniform", "return-optimal", "secret"]
+    assert max(rare[:2]) < 0.03  # the one by its noise
+    assert rare[2] > 0.3
+    assert value(solve(problem, seed=seed)) > 0.99
+
+
+def test_a_step_that_still_gains_or_swings_is_not_settled() -> None:
+    objective = Objective(compile_problem(opaq.load_problem("two-sink")))
+    solver = NaturalGradient(max_steps=10_000)
+    begin = replace(solver.init(objective, np.zeros(objective.process.num_slots)), violation=0.0)
+    here = objective.near(begin.theta).slopes(begin.theta)
+
+    def ends(scores: list[float], noise: float = 0.0) -> int | None:
+        state = begin
+        for number, score in enumerate(scores, start=1):
+            state = replace(state, iteration=number)
+            state = solver._watch(state, replace(here, score=score), objective.scales, noise)
+            if solver.done(state) is Status.SETTLED:
+                return number
+        return None
+
+    assert ends([0.5] * 40) == 16  # two windows of eight
+    assert ends([0.5 + 1e-4 * k for k in range(200)]) is None
+    assert ends([0.5 + 0.01 * (k % 2) for k in range(200)]) is None
+    assert ends([0.5 + 0.01 * (k % 2) for k in range(200)], noise=0.01) == 16
+    assert refine(replace(begin, calm=True, idle=9)).calm is False
+
+
+def test_the_last_round_has_no_small_limit_and_a_time_limit_makes_it_go_on() -> None:
+    from opaq.solvers.strategy import PlanRequest
+
+    plain, timed = (natural_module.FACTORY.plan(PlanRequest("exact", 500, timed=each)) for each in (False, True))
+    assert plain.rounds[-1].max_steps >= 1000
+    assert timed.rounds[-1].calm_gain < plain.rounds[-1].calm_gain
