@@ -64,6 +64,7 @@ from opaq.stop import Deadline, Stop, StoppedError, interruptible
 _FIRST_SHARE = 0.25  # of the time, for the problem's own class
 _TURN = 0.15  # of the time left, for one turn of the policies
 _LEAST_TURN = 2.0  # seconds
+_PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
 _MOST_SLOTS = 300_000  # of a larger class
 _MAX_MEMORY = 4.0  # GiB, for bounds
@@ -272,7 +273,7 @@ class _GapSearch:
         """Take turns of both sides until the gap is reached or both are exhausted; return policy and ending.
 
         The next turn goes to the side that moved the gap most per second in its last turns; a side that has waited for
-        three turns is given one.
+        two turns is given one.
         """
         self._best, self._bounds = solution, bounds
         turns = bounds.choose_turns()
@@ -282,8 +283,9 @@ class _GapSearch:
             if self._reached():
                 return self._best, CertificateStatus.GAP
             self.stop.check()
-            side = max(rates, key=lambda name: (waited[name] >= 3, rates[name]))
-            if first > 0 and "bound" in rates:
+            side = max(rates, key=lambda name: (waited[name] >= _PATIENCE, rates[name]))
+            opening = first > 0 and "bound" in rates
+            if opening:
                 side, first = "bound", first - 1
             clock, before = Deadline(), self._gap_now()
             more = self._take_bound_turn(turns) if side == "bound" else self._take_policy_turn()
@@ -291,7 +293,7 @@ class _GapSearch:
             rate = moved / max(clock.elapsed, 1e-3)
             if not more:
                 rates.pop(side, None)
-            elif first == 0:
+            elif not opening:
                 rates[side] = rate if math.isinf(rates[side]) else 0.5 * (rates[side] + rate)
             for name in waited:
                 waited[name] = 0 if name == side else waited[name] + 1

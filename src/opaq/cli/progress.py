@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from opaq.certificates.decoder.search import BoundStep
+    from opaq.certificates.gap import GapStep
     from opaq.model.problem import Problem
     from opaq.solvers.loop import Candidate, Progress
 
@@ -232,6 +233,18 @@ def solver_progress(
 def bound_progress(printer: ProgressPrinter) -> Callable[[BoundStep], None]:
     """Return a function that the search for a bound calls after every step: the printer shows the bound so far."""
     return lambda step: printer.show(f"bound {step.bound:.5f}, {step.machine}, round {step.rounds:,}")
+
+
+def gap_progress(printer: ProgressPrinter) -> Callable[[GapStep], None]:
+    """Return a function that a search to a gap calls after every turn: the printer shows policy, bound and gap."""
+
+    def show(step: GapStep) -> None:
+        """Show both numbers, how far apart they are, and what is being done."""
+        gap = max(step.bound - step.policy, 0.0)
+        share = f" ({gap / step.bound:.2%})" if step.bound > 0 else ""
+        printer.show(f"policy {step.policy:.5f} | bound {step.bound:.5f} | gap {gap:.5f}{share} | {step.work}")
+
+    return show
 
 
 def progress_line(

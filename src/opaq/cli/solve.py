@@ -50,6 +50,16 @@ def command(
     certify: Annotated[
         bool, typer.Option("--certify", help="Prove how far from the best possible the policy is at most (up to 60 s).")
     ] = False,
+    gap: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BITS or PERCENT",
+            help="Search all policies until the answer is proven this close to the best, such as 1% (up to 60 s).",
+        ),
+    ] = None,
+    observation_aware: Annotated[
+        bool, typer.Option("--observation-aware", help="With --gap: policies that see the observations, too.")
+    ] = False,
     run_folder: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep checkpoints in this folder.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with the run in this folder.")] = None,
     overwrite: shared.Overwrite = False,
@@ -71,6 +81,7 @@ def command(
         raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
     if resume is None:
         _refuse_idle_options(options)
+    _check_gap(gap, observation_aware=observation_aware, certify=certify, run_folder=run_folder or resume)
     expect_answer()
 
     from opaq.files import check_writable
@@ -96,23 +107,28 @@ def command(
     with prepare(derivatives=True, quiet=quiet):
         from opaq.solvers.runs import finish_run, options_of_record
         from opaq.solvers.solve import solve
-    with compute("solving", source, limit=time_limit, quiet=quiet) as work, catch_warnings():
-        # The library keeps the answer at once; below it is kept with the certificate, and a failure is told there.
-        filterwarnings("ignore", message="the answer of the run could not be kept", category=RuntimeWarning)
-        solution = solve(
-            problem,
-            options=options_of_record(options),
-            initial_policy=options["initial_policy"],
-            workers=workers,
-            time_limit=time_limit,
-            run_folder=run_folder,
-            on_step=solver_progress(work.progress, problem),
-            stop=work.stop,
+    certificate, interrupted = None, False
+    if gap is not None:
+        solution, certificate, interrupted = _solve_to_gap(
+            problem, source, gap, options, time_limit, workers, observation_aware=observation_aware, quiet=quiet
         )
+    else:
+        with compute("solving", source, limit=time_limit, quiet=quiet) as work, catch_warnings():
+            # The library keeps the answer at once; below it is kept with the certificate, and a failure is told there.
+            filterwarnings("ignore", message="the answer of the run could not be kept", category=RuntimeWarning)
+            solution = solve(
+                problem,
+                options=options_of_record(options),
+                initial_policy=options["initial_policy"],
+                workers=workers,
+                time_limit=time_limit,
+                run_folder=run_folder,
+                on_step=solver_progress(work.progress, problem),
+                stop=work.stop,
+            )
     if solution.measurement.constant_secret is not None:
         warn_of_known_secret(solution.product, source)
-    code = code_of_status(solution.status)
-    certificate, interrupted = None, False
+    code = INTERRUPTED if interrupted else code_of_status(solution.status)
     if certify and code not in (MISSES_TASK, INTERRUPTED):
         solution, certificate, interrupted = _certify(problem, solution, source, quiet=quiet)
         code = INTERRUPTED if interrupted else code
@@ -157,6 +173,62 @@ def command(
             )
         )
     raise typer.Exit(files.exit_code(code))
+
+
+def _check_gap(gap: str | None, *, observation_aware: bool, certify: bool, run_folder: Path | None) -> None:
+    """Refuse a gap that cannot be read, and options that do not go with one, or without. Raises InputError."""
+    faults = []
+    if gap is None:
+        if observation_aware:
+            faults.append(Fault("--observation-aware", "has no effect without --gap", "give --gap, e.g. --gap 1%"))
+    else:
+        if certify:
+            faults.append(Fault("--certify", "a search to a gap has its certificate", "leave --certify out"))
+        if run_folder is not None:
+            faults.append(Fault("--run-folder", "a search to a gap keeps no run", "leave --run-folder out"))
+    if faults:
+        raise InputError(faults)
+    if gap is not None:
+        from opaq.certificates.gap import Gap
+
+        Gap.of(gap)
+
+
+def _solve_to_gap(
+    problem: Problem,
+    source: str,
+    gap: str,
+    options: Mapping[str, Any],
+    time_limit: float | None,
+    workers: int | None,
+    *,
+    observation_aware: bool,
+    quiet: bool,
+) -> tuple[Solution, Certificate, bool]:
+    """Return a policy, its certificate and whether the search was interrupted: `opaq.solve` with a gap.
+
+    problem, source: what to solve, and its name. gap: as it was written. options: of the solve, None where not given.
+    time_limit: seconds, None for 60. workers: the most threads. quiet: True shows no progress.
+    """
+    from opaq.certificates.certify import DEFAULT_TIME
+    from opaq.certificates.gap import solve_to_gap
+    from opaq.cli.progress import gap_progress
+    from opaq.solvers.runs import options_of_record
+
+    limit = DEFAULT_TIME if time_limit is None else time_limit
+    with compute("solving", source, limit=limit, quiet=quiet) as work:
+        answer = solve_to_gap(
+            problem,
+            gap=gap,
+            options=options_of_record(options),
+            initial_policy=options["initial_policy"],
+            workers=workers,
+            time_limit=limit,
+            observation_aware=observation_aware,
+            on_gap=gap_progress(work.progress),
+            stop=work.stop,
+        )
+    return answer.solution, answer.certificate, work.stop.interrupted
 
 
 def _refuse_idle_options(options: Mapping[str, Any]) -> None:

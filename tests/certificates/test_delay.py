@@ -1,0 +1,87 @@
+"""Bounds for agents that see the observations late: never below an optimum, and the optimum itself at full delay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import opaq
+from opaq.certificates.certify import _largest_payoffs, _payoff_scales
+from opaq.certificates.decoder.ascent import Ascent
+from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.delay import delay_observations
+from opaq.certificates.decoder.layers import build_layers
+from opaq.certificates.decoder.machines import ObservationMachine, ObservationTree, rounded_belief_machine
+from opaq.certificates.decoder.sweeps import Sweeper
+from opaq.model.policy import PolicyClass
+from opaq.product.compile import Product, compile_problem
+from opaq.stop import Stop
+from random_problems import random_problem
+
+SEEDS = range(12)
+
+
+def bound(product: Product, machine: ObservationMachine, delay: int, *, rounds: int) -> float:
+    decisions = Decisions.of(product.process, delay=delay)
+    layers = build_layers(decisions, machine, memory=1 << 28, stop=Stop())
+    largest = _largest_payoffs(Decisions.of(product.process), stop=Stop())
+    ascent = Ascent.of(
+        Sweeper.of(decisions, layers, Stop()),
+        product.problem.task.of.over(product.secret_values),
+        multipliers=np.zeros(len(decisions.names)),
+        scales=_payoff_scales(product.process, largest),
+    )
+    for _ in range(rounds):
+        ascent.round()
+    return ascent.least
+
+
+def compiled(seed: int) -> Product:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, conditions=("state",), horizon=int(rng.integers(1, 4)), budget=800)
+    return compile_problem(problem, PolicyClass(("state",)))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_delay_bounds_below_the_optimum_and_full_delay_reaches_it(seed: int) -> None:
+    product = compiled(seed)
+    optimum = opaq.history_program(product.problem, gap=1e-5)
+    if optimum.value is None:
+        pytest.skip("the task of this problem is not met by any policy")
+    horizon = product.process.horizon
+    bounds = [bound(product, ObservationTree(), delay, rounds=400) for delay in range(horizon + 2)]
+    assert min(bounds) >= optimum.value.lower - 1e-9
+    assert bounds[-1] <= optimum.value.upper + 2e-2
+    assert bounds[-1] <= bounds[0] + 2e-3, "seeing less can only make the agent worse"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rounded_beliefs_bound_from_above_however_coarse(seed: int) -> None:
+    product = compiled(seed)
+    optimum = opaq.history_program(product.problem, gap=1e-5)
+    if optimum.value is None:
+        pytest.skip("the task of this problem is not met by any policy")
+    process = product.process
+    fine, coarse = (
+        rounded_belief_machine(process, process.uniform(), most_nodes=most, name=f"{most}") for most in (10_000, 2)
+    )
+    for machine in (fine, coarse):
+        assert bound(product, machine, 1, rounds=60) >= optimum.value.lower - 1e-9
+
+
+def test_windows_emit_what_their_oldest_state_emits() -> None:
+    process = compile_problem(opaq.load_problem("two-sink"), PolicyClass(("state",))).process
+    windows = delay_observations(process, 1)
+    assert windows.waiting.shape == (windows.newest.size, 1)
+    assert (windows.waiting[:, 0] == windows.newest).all()
+    silent = windows.process.emission.columns == process.num_observations
+    starts = np.isin(windows.process.emission.row_of_entry()[silent], windows.process.edge_target[-1:])
+    assert silent.sum() == starts.sum() == 1, "only the first window, of one state, shows nothing yet"
+    assert windows.process.emission.row_sums() == pytest.approx(1.0)
+    assert delay_observations(process, 0).process is process
+
+
+def test_too_many_windows_are_refused() -> None:
+    process = compile_problem(opaq.load_problem("grid-last-state-4"), PolicyClass(("state",))).process
+    with pytest.raises(opaq.BudgetError, match=r"too many to number|more than"):
+        delay_observations(process, 12)
