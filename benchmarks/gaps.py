@@ -4,8 +4,8 @@
     python benchmarks/gaps.py --problems random --count 20 --time-limit 60
     python benchmarks/gaps.py --problems paper small --beside   # also what plain `solve` reaches in the same time
 
-Printed for every problem: what the policy reaches, what no policy exceeds, the gap as a share of the bound, the class of
-the policy, the machine of the bound and the seconds. The exit code is 1 if a bound is below a policy.
+Printed for every problem: what the policy reaches, what no policy exceeds, the gap as a share of the bound, the class
+of the policy, the machine of the bound and the seconds. The exit code is 1 if a bound is below a policy.
 """
 
 from __future__ import annotations
