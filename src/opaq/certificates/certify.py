@@ -562,12 +562,12 @@ class CertificateSearch:
         if turn.machine is None:
             ladder.resume(deadline=deadline, tolerance=finest)
             return None
-        fits = ladder.climb(turn.machine, deadline=deadline, tolerance=tolerance, memory=turn.memory, delay=turn.delay)
         last = isinstance(turn.machine, ObservationTree) and (ladder.aware or turn.delay > self.process.horizon)
+        needed = finest if last else tolerance
+        fits = ladder.climb(turn.machine, deadline=deadline, tolerance=needed, memory=turn.memory, delay=turn.delay)
         if not fits or not last:
             return None
-        converged = ladder.best.bound - ladder.reached <= finest
-        return CertificateStatus.CONVERGED if converged else CertificateStatus.TIME if ladder.aware else None
+        return CertificateStatus.CONVERGED if ladder.best.bound - ladder.reached <= finest else None
 
     def choose_turns(self) -> Iterator[BoundTurn]:
         """Yield turns from cheap to fine.
@@ -598,6 +598,8 @@ class CertificateSearch:
             window = ObservationWindow(length, process.num_observations)
             yield BoundTurn("machine", 0.5, Both(graphs[-1], window) if graphs else window)
         yield BoundTurn("machine", 1.0, ObservationTree())
+        while not self.ladder.settled:
+            yield BoundTurn("resume", 1.0)
 
     def _choose_delays(self) -> Iterator[BoundTurn]:
         """Yield machines and delays for agents that see the observations late, from cheap to fine.
