@@ -1,7 +1,7 @@
 """Run folders: the record of a run and one checkpoint per start, so that kill -9 loses nothing.
 
 A folder holds `run.json`, which says by digests which problem is solved with which options, and files
-`start-INDEX-ROUND.npz` with the state of every start; a command also keeps the problem's text and, in the end,
+`start-INDEX-ROUND.npz` with the state of every start (those of coarser classes in folders `coarser-N`); a command also keeps the problem's text and, in the end,
 `result.json` and `policy.json`. Nothing that is read back is believed: a file is checked against
 its checksum and against the shapes that this run would write.
 
@@ -445,7 +445,7 @@ def _make_folder(folder: Path) -> None:
 
 def _refuse_stray_checkpoints(folder: Path) -> None:
     """Raise InputError where there are checkpoints without a record: they may be of any problem."""
-    stray = sorted(path.name for path in folder.glob("start-*.npz"))
+    stray = sorted(str(path.relative_to(folder)) for path in folder.rglob("start-*.npz"))
     if stray:
         finding = f"holds checkpoints ({stray[0]}{', ...' if len(stray) > 1 else ''}) but no record of their problem"
         raise InputError([Fault("", finding, "remove them, or use another folder")], str(folder))
