@@ -125,7 +125,7 @@ def test_equality_sees_the_kind_of_a_secret() -> None:
         (lambda: opaq.measure("two-sink", mode="guess"), "mode: 'guess' is not a choice; use one of auto, exact"),
         (lambda: opaq.solve("two-sink", solver="newton"), "solver: 'newton' is not a choice; use one of natural"),
         (lambda: opaq.solve("two-sink", gradients="exakt"), "gradients: 'exakt' is not a choice; did you mean 'exact'"),
-        (lambda: opaq.solve("two-sink", start="here"), "start: 'here' is not a choice; use one of mixed"),
+        (lambda: opaq.solve("two-sink", start="xyz"), "start: 'xyz' is not a choice; use one of mixed"),
         (lambda: opaq.solve("two-sink", solver="lagrangian", gradients="sampled"), "do not suit the solver lagrangian"),
         (
             lambda: opaq.solve("two-sink", solver=opaq.AugmentedLagrangian(), gradients="sampled"),

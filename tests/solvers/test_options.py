@@ -96,7 +96,7 @@ def test_runs_of_the_first_release_go_on(tmp_path: Path) -> None:
         ({"solver": "natural"}, {"solver.scales": "sha256:3dd7"}),
         ({"solver": "primal-dual", "iterations": 3}, {"solver.rounds": "3"}),
     ):
-        for file in tmp_path.iterdir():
+        for file in (path for path in tmp_path.rglob("*") if path.is_file()):
             file.unlink()
         whole = opaq.solve("graph", **arguments, **options)
         record = RunRecord.read(tmp_path)

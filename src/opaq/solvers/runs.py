@@ -1,9 +1,9 @@
 """Run folders: the record of a run and one checkpoint per start, so that kill -9 loses nothing.
 
 A folder holds `run.json`, which says by digests which problem is solved with which options, and files
-`start-INDEX-ROUND.npz` with the state of every start; a command also keeps the problem's text and, in the end,
-`result.json` and `policy.json`. Nothing that is read back is believed: a file is checked against
-its checksum and against the shapes that this run would write.
+`start-INDEX-ROUND.npz` with the state of every start (those of coarser classes in folders `coarser-N`); a command also
+keeps the problem's text and, in the end, `result.json` and `policy.json`. Nothing that is read back is believed: a file
+is checked against its checksum and against the shapes that this run would write.
 
 A checkpoint holds the solver's state, the state of its random numbers, the best policy and the history of the start:
 all that its future depends on, so that a resumed run ends with the same numbers as one that was never stopped. A run is
@@ -445,7 +445,7 @@ def _make_folder(folder: Path) -> None:
 
 def _refuse_stray_checkpoints(folder: Path) -> None:
     """Raise InputError where there are checkpoints without a record: they may be of any problem."""
-    stray = sorted(path.name for path in folder.glob("start-*.npz"))
+    stray = sorted(str(path.relative_to(folder)) for path in folder.rglob("start-*.npz"))
     if stray:
         finding = f"holds checkpoints ({stray[0]}{', ...' if len(stray) > 1 else ''}) but no record of their problem"
         raise InputError([Fault("", finding, "remove them, or use another folder")], str(folder))
