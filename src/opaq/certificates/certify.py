@@ -130,6 +130,7 @@ class BoundTurn:
     machine: ObservationMachine | None = None
     memory: int | None = None  # bytes; None: as much as there is
     delay: int = 0  # after how many steps the agent sees an observation
+    thorough: bool = True  # whether it goes on to the last digit, or gives way to a finer one where little is left
 
 
 STATES_ONLY = "any policy that does not see the observations, whatever it remembers"
@@ -563,7 +564,7 @@ class CertificateSearch:
             ladder.resume(deadline=deadline, tolerance=finest)
             return None
         last = isinstance(turn.machine, ObservationTree) and (ladder.aware or turn.delay > self.process.horizon)
-        needed = finest if last else tolerance
+        needed = finest if last or turn.thorough else tolerance
         fits = ladder.climb(turn.machine, deadline=deadline, tolerance=needed, memory=turn.memory, delay=turn.delay)
         if not fits or not last:
             return None
@@ -620,7 +621,7 @@ class CertificateSearch:
                     if name in tried and isinstance(machine, ObservationTree):
                         break  # nothing is finer
                     count = len(ladder.rungs)
-                    yield BoundTurn("machine", share, machine, memory, delays[index])
+                    yield BoundTurn("machine", share, machine, memory, delays[index], thorough=False)
                     if len(ladder.rungs) > count:  # it fitted
                         step = ladder.rungs[-1]
                         tried.add(name)
