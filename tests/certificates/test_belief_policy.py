@@ -61,8 +61,10 @@ def test_requirements_are_met_or_said_to_be_missed(number: int) -> None:
         if all(got >= asked - 1e-9 for got, asked in zip(paid, thresholds, strict=True))
     ]
     measurement = solution.measurement
+    certificate = opaq.certify(replace(problem, policy_class=PolicyClass((Observations("all"),))))
     if measurement.feasible:
-        assert measurement.uncertainty.value >= min(met, default=math.inf) - 1e-9  # it is one of these
+        assert measurement.uncertainty.value >= certificate.lower_bound - 1e-9
+        assert measurement.uncertainty.value <= min(met, default=math.inf) + 0.02  # no proof: 0.01 where it is worst
         assert solution.status in (Status.CONVERGED, Status.COMPLETED)
     else:
         assert solution.status in (Status.INFEASIBLE, Status.NOT_FOUND)
@@ -70,7 +72,7 @@ def test_requirements_are_met_or_said_to_be_missed(number: int) -> None:
     if solution.status is Status.INFEASIBLE:
         assert not met
     if solution.status is Status.CONVERGED:
-        assert measurement.uncertainty.value == pytest.approx(min(met), abs=1e-6)
+        assert measurement.uncertainty.value <= min(met, default=math.inf) + 1e-6
     if number % 2 == 0 and met:  # of one requirement, some deterministic policy of the program meets it
         assert measurement.feasible
 
@@ -110,6 +112,9 @@ def test_a_requirement_that_binds() -> None:
     assert bound.measurement.feasible
     assert bound.measurement.expected_return >= 3.0 - 1e-9
     assert bound.measurement.opacity.value > free.measurement.opacity.value + 0.01
+    mixed = solve_belief(hearing(3.3), SolveOptions(), stop=Stop())  # no lots: 0.7219
+    assert mixed.measurement.feasible
+    assert mixed.measurement.opacity.value == pytest.approx(0.57798, abs=1e-4)
     missed = solve_belief(hearing(9.0), SolveOptions(), stop=Stop())
     assert missed.status is Status.INFEASIBLE
     assert "misses: return" in missed.status_text

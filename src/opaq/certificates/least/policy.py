@@ -8,8 +8,8 @@ nothing is required), for those that the program did not expand, and for observa
 
 Where requirements bind, the least of f - sum_i l_i V_i at the best multipliers l may be that of a policy that misses
 them. Then policies of other multipliers are tried: those on the way to the best ones, and by bisection those between
-them and multipliers whose policy meets the requirements. The best that is measured to meet them is the answer. What it
-has above the bound is the price of not drawing lots, or of the program; both are named.
+them and multipliers whose policy meets the requirements. The best that is measured to meet them is kept; where it is
+not proven to be the best, a local search draws lots at the nodes of these graphs, and a better policy replaces it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from opaq.model.problem import Problem
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.compile import Product, compile_problem
 from opaq.solvers.options import GIB, SolveOptions
-from opaq.solvers.solve import Solution
+from opaq.solvers.solve import Solution, solve_class
 from opaq.solvers.starts import Attainable
 from opaq.solvers.strategy import Status
 from opaq.stop import Deadline, Stop, StoppedError
@@ -51,6 +51,8 @@ _MEETS = 1e-9  # of the scale of a payoff: rounding of slacks
 _BISECTIONS = 40
 _PRICES = (0.1, 1.0, 10.0, 1e3, 1e5)  # multipliers added, in units, until the policy meets the requirements
 _MOST_MEASURED = 4  # policies
+_MOST_MIXED = 2_000  # nodes of a graph at which lots are drawn
+_MIXING_SECONDS = 20.0  # for a search among policies that draw lots, where there is no time limit
 _FALLBACK_ENTRIES = 1_000_000  # of a program for a task that no policy meets
 _LAST_SECONDS = 3.0  # for measuring after a stop
 _REST = "rest"
@@ -166,7 +168,7 @@ def _describe(best: BeliefPolicy, status: Status) -> str:
     proven = f"{scope} gets below {best.bound:.6g}{unit}, and this one is {best.gap:.2g}{unit} above"
     if status is not Status.COMPLETED:
         return f"{status.value}; {proven}"
-    why = "policies that draw lots may do better" if best.whole else "the program did not fit the budget"
+    why = "the requirements leave a gap" if best.whole else "the program did not fit the budget"
     return f"completed, but not proven to be the best: {proven} ({why})"
 
 
@@ -179,7 +181,7 @@ def find_belief_policy(
     """
     _check(problem)
     product = compile_problem(problem, _STATE, stop=stop)
-    actions = _ActionSets.of(product)
+    actions = ActionSets.of(product)
     with stop.part(deadline.left) as part:
         search, scales = _prepare(product, memory=memory, stop=part)
         stopped = _climb(search, deadline, memory)
@@ -190,7 +192,8 @@ def find_belief_policy(
             except StoppedError:
                 stopped = Status.INTERRUPTED if part.interrupted else Status.TIME_LIMIT
         best: BeliefPolicy | None = None
-        for multipliers in candidates.ranked():
+        tried = list(candidates.ranked())
+        for multipliers in tried:
             policy = extract_policy(product, search, multipliers, actions)
             compiled = compile_problem(problem, policy.policy_class)
             pi = compiled.policy_vector(policy)
@@ -202,7 +205,42 @@ def find_belief_policy(
                 best = found
             if measurement.feasible or part.requested:
                 break
-    assert best is not None
+        assert best is not None
+        if scales.size and not search.infeasible and not best.proven:
+            for policy in _mixable(product, search, (tried[0], search.multipliers), actions):
+                best = _draw_lots(best, policy, sequences=sequences, stop=part, deadline=deadline)
+    return best
+
+
+def _mixable(
+    product: Product, search: LeastSearch, multipliers: tuple[FloatArray, ...], actions: ActionSets
+) -> Iterator[Policy]:
+    """Yield the policies of some multipliers with a node for every belief, as far as a search among them is cheap."""
+    for index, chosen in enumerate(multipliers):
+        if search.stop.requested or any(np.array_equal(chosen, other) for other in multipliers[:index]):
+            return
+        policy = extract_policy(product, search, chosen, actions, merge=False)
+        if len(policy.rows) <= _MOST_MIXED:
+            yield policy
+
+
+def _draw_lots(best: BeliefPolicy, policy: Policy, *, sequences: int, stop: Stop, deadline: Deadline) -> BeliefPolicy:
+    """Return the best policy so far, or a better one that draws lots at the nodes of a policy's graph.
+
+    Requirements that bind can be met more cheaply so. It is a local search from the policy, by the default solver.
+    """
+    left = deadline.share(0.5)
+    options = SolveOptions(starts=1, sequences=sequences, workers=1)
+    with suppress(StoppedError, BudgetError), stop.part(_MIXING_SECONDS if left is None else left) as part:
+        solution = solve_class(best.product.problem, policy.policy_class, options, warm=[policy], stop=part)
+        if solution.measurement.beats(best.measurement, margin=_PROVEN):
+            return replace(
+                best,
+                policy=solution.policy,
+                product=solution.product,
+                pi=solution.pi,
+                measurement=solution.measurement,
+            )
     return best
 
 
@@ -354,7 +392,7 @@ class _Candidates:
                 return
 
 
-class _ActionSets(NamedTuple):
+class ActionSets(NamedTuple):
     """Which actions are enabled where: sets of actions, and the set of every product state and observation."""
 
     first: list[int]  # [set] -> its first action
@@ -362,7 +400,7 @@ class _ActionSets(NamedTuple):
     of_observation: IntArray  # [observation] -> set; 0 where no state gives it
 
     @classmethod
-    def of(cls, product: Product) -> _ActionSets:
+    def of(cls, product: Product) -> ActionSets:
         """Number the sets. Raises InputError where two states that give one observation enable different actions."""
         mdp, emission = product.problem.mdp, product.process.emission
         number = dict[tuple[int, ...], int]()
@@ -403,36 +441,51 @@ class _Level(NamedTuple):
     target: IntArray  # [arc] -> belief of the next level; -1: not known there
 
 
-def extract_policy(product: Product, search: LeastSearch, multipliers: FloatArray, actions: _ActionSets) -> Policy:
+class _Node(NamedTuple):
+    """A node of the graph in the making; equal nodes act alike."""
+
+    actions: int  # the set of actions that are enabled there
+    action: int
+    arcs: tuple[tuple[int, int], ...]  # (observation, node), where that is not `otherwise`
+
+
+def extract_policy(
+    product: Product, search: LeastSearch, multipliers: FloatArray, actions: ActionSets, *, merge: bool = True
+) -> Policy:
     """Return the policy that minimises the program from the start at some multipliers, as a graph with one action each.
 
     product: compiled for policies of the state. search: has the program. multipliers: [requirement].
-    actions: the sets of enabled actions. Raises BudgetError when the graph has too many nodes.
+    actions: the sets of enabled actions. merge: whether beliefs from which on the policy acts alike share a node.
+    Raises BudgetError when the graph has too many nodes.
     """
     first, levels = _follow(search, search.stack.choose(multipliers, stop=Stop()))
-    num_sets = len(actions.first)
-    number: dict[tuple[int, int, tuple[tuple[int, int], ...]], int] = {
-        (one, action, ()): one for one, action in enumerate(actions.first)
-    }
+    nodes = [_Node(one, action, ()) for one, action in enumerate(actions.first)]
+    number = {node: index for index, node in enumerate(nodes)}
     otherwise = actions.of_observation
-    after = dict[int, int]()  # belief of the level before -> node
+    after = dict[int, int]()  # belief of the next level -> node
     for level in reversed(levels):
         arcs: list[list[tuple[int, int]]] = [[] for _ in range(level.belief.size)]
         moves = zip(level.source.tolist(), level.observation.tolist(), level.target.tolist(), strict=True)
         for source, observation, target in moves:
-            node = after.get(target, int(otherwise[observation]))
-            if node != otherwise[observation]:
-                arcs[source].append((observation, node))
+            following = after.get(target, int(otherwise[observation]))
+            if following != otherwise[observation]:
+                arcs[source].append((observation, following))
         now = dict[int, int]()
         for index, (belief, action) in enumerate(zip(level.belief.tolist(), level.action.tolist(), strict=True)):
             group = int(actions.of_state[level.states[index]])
-            key = (group, action, tuple(sorted(arcs[index])))
-            now[belief] = group if action < 0 else number.setdefault(key, len(number))
+            node = _Node(group, action, tuple(sorted(arcs[index])))
+            if action < 0:
+                now[belief] = group
+            elif merge and node in number:
+                now[belief] = number[node]
+            else:
+                now[belief] = number[node] = len(nodes)
+                nodes.append(node)
         after = now
     start = otherwise.copy()
     for observation, belief in first:
         start[observation] = after.get(belief, int(otherwise[observation]))
-    return _policy(product, list(number), start, otherwise, num_sets)
+    return _policy(product, nodes, start, otherwise, len(actions.first))
 
 
 def _follow(search: LeastSearch, chosen: list[IntArray]) -> tuple[list[tuple[int, int]], list[_Level]]:
@@ -498,20 +551,19 @@ def _locate(prescriptions: Prescriptions, level: Beliefs, beliefs: Beliefs) -> I
 
 def _policy(
     product: Product,
-    nodes: list[tuple[int, int, tuple[tuple[int, int], ...]]],
+    nodes: list[_Node],
     start: IntArray,
     otherwise: IntArray,
     num_sets: int,
 ) -> Policy:
     """Return the policy of a graph, its nodes named in the order in which they are come to.
 
-    nodes: per node its set of actions, its action, and its arcs (observation, node) where they are not `otherwise`;
-        the first num_sets of them are those of `otherwise`. start, otherwise: [observation] -> node.
+    nodes: the first num_sets of them are those of `otherwise`. start, otherwise: [observation] -> node.
     """
     order = [node for node in dict.fromkeys(start.tolist()) if node >= num_sets]
     position = {node: index for index, node in enumerate(order)}
     for node in order:  # grows meanwhile
-        for _, after in nodes[node][2]:
+        for _, after in nodes[node].arcs:
             if after >= num_sets and after not in position:
                 position[after] = len(order)
                 order.append(after)
@@ -524,11 +576,11 @@ def _policy(
     numbered[:num_sets] = len(order) + np.arange(num_sets)
     following = np.tile(numbered[otherwise], (len(names), 1))
     for index, node in enumerate(order):
-        for observation, after in nodes[node][2]:
+        for observation, after in nodes[node].arcs:
             following[index, observation] = numbered[after]
     graph = BeliefGraph(names, product.observations, numbered[start], following, numbered[otherwise])
     listed = [*order, *range(num_sets)]
     rows: dict[RowKey, dict[str, float]] = {
-        (name,): {product.actions[nodes[node][1]]: 1.0} for name, node in zip(names, listed, strict=True)
+        (name,): {product.actions[nodes[node].action]: 1.0} for name, node in zip(names, listed, strict=True)
     }
     return Policy(PolicyClass((BeliefNode(graph),)), rows)
