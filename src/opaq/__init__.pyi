@@ -30,6 +30,8 @@ from .load import scenario_text as scenario_text
 from .model.arrays import SparseRows as SparseRows
 from .model.automaton import Automaton as Automaton
 from .model.conditions import AutomatonState as AutomatonState
+from .model.conditions import BeliefGraph as BeliefGraph
+from .model.conditions import BeliefNode as BeliefNode
 from .model.conditions import Condition as Condition
 from .model.conditions import CurrentState as CurrentState
 from .model.conditions import LastStates as LastStates

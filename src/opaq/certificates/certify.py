@@ -14,14 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from opaq.beliefs.dynamic_program import best_values
 from opaq.beliefs.graph import Budget
-from opaq.beliefs.returns import EQUAL, expected_return, largest_absolute_payoff
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import (
@@ -37,7 +34,8 @@ from opaq.certificates.history.program import HistoryOptimum, HistoryStatus, cli
 from opaq.certificates.least.graph import Prescriptions
 from opaq.certificates.least.search import LeastSearch
 from opaq.certificates.least.values import ProgramStack
-from opaq.certificates.rounding import UNIT, outward, slack
+from opaq.certificates.payoffs import find_unattainable, largest_payoffs, payoff_scales
+from opaq.certificates.rounding import UNIT, outward
 from opaq.codec import Result, flat, if_known, infinity, keys_of, unless
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
@@ -60,41 +58,6 @@ if TYPE_CHECKING:
 
 
 _STATE = PolicyClass(("state",))  # what the bounded policies see at least
-_LEAST_SCALE = 1e-6
-_LEAST_SPAN = 1e-100  # squares of smaller scales underflow
-
-
-def _largest_payoffs(decisions: Decisions, *, stop: Stop) -> FloatArray:
-    """Return [requirement]: the most that any policy reaches of each alone, by dynamic programming over states.
-
-    Raises StoppedError when `stop` is requested meanwhile.
-    """
-    horizon, largest = decisions.process.horizon, []
-    for unit in np.eye(len(decisions.names)):
-        paid = partial(decisions.paid, unit)
-        value = best_values(decisions.choices, paid, decisions.final(unit), horizon=horizon, stop=stop)
-        largest.append(float(decisions.start_chance @ value[decisions.start_state]))
-    return np.array(largest)
-
-
-def _payoff_scales(process: HiddenProcess, largest: FloatArray) -> FloatArray:
-    """Return [requirement]: how far above the uniform policy's the payoffs can be; never 0.
-
-    largest: [requirement], the most that any policy reaches.
-    """
-    required = [payoff for payoff in process.payoffs if payoff.threshold is not None]
-    usual = np.array([expected_return(process, process.uniform(), payoff) for payoff in required])
-    paid = np.array([largest_absolute_payoff(process, payoff) for payoff in required])
-    scales = np.maximum(np.abs(largest - usual), _LEAST_SCALE * np.abs(largest) + EQUAL * paid)
-    return np.where(scales > _LEAST_SPAN, scales, 1.0)
-
-
-def _find_unattainable(decisions: Decisions, largest: FloatArray) -> tuple[str, ...]:
-    """Return the names of the requirements that no policy meets, whatever rounding does to the largest payoffs."""
-    nothing, units = np.zeros(0), np.eye(len(decisions.names))
-    rounding = np.array([slack(decisions, nothing, unit, None) for unit in units])
-    short = largest + rounding < decisions.thresholds
-    return tuple(name for name, missed in zip(decisions.names, short, strict=True) if missed)
 
 
 DEFAULT_TIME = 60.0  # seconds
@@ -447,10 +410,10 @@ class CertificateStart:
                 measurement = measure_product(product, pi, budget=whole, sequences=0, stop=stop)
         scales, infeasible = np.ones(len(decisions.names)), False
         with suppress(StoppedError), stop.part(deadline.left) as part:  # when time is up no search follows
-            largest = _largest_payoffs(decisions, stop=part)
-            scales = _payoff_scales(process, largest)
+            largest = largest_payoffs(decisions, stop=part)
+            scales = payoff_scales(process, largest)
             met = measurement is not None and measurement.feasible  # which refutes that it is infeasible
-            infeasible = bool(_find_unattainable(decisions, largest)) and not met
+            infeasible = bool(find_unattainable(decisions, largest)) and not met
         uncertainty = problem.task.of.over(products.of(_STATE).secret_values)
         return cls(
             products, policy, vector, decisions, uncertainty, measurement, scales, infeasible, gap, budget, stop,

@@ -121,7 +121,7 @@ def suggest_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
     if "time" in conditions or horizon == 0:
         return ""
     compare = f"a clock may help: {command_line('compare', source)}"
-    if {"memory", "last_states", "observations"} & {*conditions}:
+    if {"memory", "last_states", "observations", "belief"} & {*conditions}:
         return compare
     return f"{compare}, or {command_line('solve', source, conditions=','.join((*conditions, 'time')))}"
 

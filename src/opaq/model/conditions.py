@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from opaq.errors import Faults
 from opaq.model.arrays import IntArray, SparseRows
 from opaq.model.checks import Checked, Checks
@@ -73,6 +75,59 @@ def check_memory(memory: Memory, faults: Faults, where: str, *, num_states: int,
         faults.error(f"{where}.update", f"has shape {actual}, not {wanted}")
     if memory.start.num_rows != num_states:
         faults.error(f"{where}.start", f"has {memory.start.num_rows:,} entries, not {num_states:,}")
+
+
+MAX_BELIEFS = 100_000
+MAX_OBSERVATION_NAMES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BeliefGraph(Checked):
+    """A machine that reads the observations: n_0 = first(o_0), n_{t+1} = following(n_t, o_{t+1}).
+
+    Made by the program over beliefs that minimises what the observer is left with: a node stands for beliefs after
+    which the policy acts alike.
+
+    nodes: names of the nodes. observations: names of the observations that it reads.
+    otherwise: the node after an observation that a policy of these nodes cannot cause; files leave such moves out.
+    """
+
+    nodes: tuple[str, ...]
+    observations: tuple[str, ...]
+    first: IntArray  # [observation] -> node
+    following: IntArray  # [node, observation] -> node
+    otherwise: IntArray  # [observation] -> node
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "belief")
+        nodes = checks.names("nodes", kind="node", most=MAX_BELIEFS)
+        observations = checks.names("observations", kind="observation", most=MAX_OBSERVATION_NAMES)
+        if nodes is not None and observations is not None:
+            row = (len(observations),)
+            checks.ints("first", row, most=len(nodes), what="node")
+            checks.ints("following", (len(nodes), *row), most=len(nodes), what="node")
+            checks.ints("otherwise", row, most=len(nodes), what="node")
+        checks.finish()
+
+    def follow(self, observations: tuple[str, ...]) -> str:
+        """Return the name of the node after some observations, at least one, oldest first, by their names."""
+        index = {name: position for position, name in enumerate(self.observations)}
+        node = int(self.first[index[observations[0]]])
+        for name in observations[1:]:
+            node = int(self.following[node, index[name]])
+        return self.nodes[node]
+
+    def reads(self, observations: tuple[str, ...]) -> BeliefGraph | None:
+        """Return the graph with its columns in the order of some observations; None where it lacks one of them."""
+        if observations == self.observations:
+            return self
+        index = {name: position for position, name in enumerate(self.observations)}
+        if not index.keys() >= set(observations):
+            return None
+        column = np.array([index[name] for name in observations], dtype=np.int64)
+        return BeliefGraph(
+            self.nodes, observations, self.first[column], self.following[:, column], self.otherwise[column]
+        )
 
 
 MAX_LAST_STATES = 1_000
@@ -237,6 +292,26 @@ class Observations(Condition):
     def _at_least(self, count: int | Literal["all"]) -> bool:
         """Return whether this condition holds at least so many observations."""
         return self.count == "all" or (count != "all" and count <= self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefNode(Condition):
+    """The node of a belief graph, which the observations so far give; its part of a row key is the node's name."""
+
+    graph: BeliefGraph
+    key: ClassVar[str] = "belief"
+    sees_observations: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "")
+        checks.type("graph", BeliefGraph, "a BeliefGraph")
+        checks.finish()
+
+    def project_from(self, fine: Condition) -> Projection | None:
+        """Project all observations so far to the node that they lead to."""
+        if not isinstance(fine, Observations) or fine.count != "all":
+            return None
+        return lambda part: self.graph.follow(_sequence(part))
 
 
 def _identity(part: KeyPart) -> KeyPart:

@@ -18,6 +18,7 @@ from opaq.model.checks import Checked, Checks, ReadOnlyDict
 from opaq.model.conditions import (
     PLAIN,
     AutomatonState,
+    BeliefNode,
     Condition,
     CurrentState,
     KeyPart,
@@ -105,6 +106,7 @@ def _condition(condition: str | Condition, known: Mapping[str, Condition]) -> Co
         LastStates.key: "give last_states, how many",
         MemoryNode.key: "give memory, the machine",
         Observations.key: "give the condition itself, such as Observations(2)",
+        BeliefNode.key: "give the condition itself, with its graph",
     }
     advice = needs.get(str(condition), f"the words are {', '.join([*PLAIN, *needs])}")
     raise InputError([Fault("conditions_on", f"unknown condition {describe_value(condition)}", advice)])

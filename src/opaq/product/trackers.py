@@ -24,6 +24,7 @@ from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, int
 from opaq.model.automaton import Automaton
 from opaq.model.conditions import (
     AutomatonState,
+    BeliefNode,
     Condition,
     CurrentState,
     KeyPart,
@@ -246,31 +247,80 @@ def _signs(emission: SparseRows | None, example: IntArray) -> SparseRows:
     return SparseRows.from_entries(rows, columns, values, shape=(example.size + 1, emission.num_columns + 1))
 
 
-def _record_observations(observer: ObserverTracker, length: int) -> ObserverTracker:
+@dataclass(frozen=True, slots=True)
+class BeliefSteps:
+    """What `append` makes of the observations where a belief graph reads them: node n is n + 1, 0 is none yet."""
+
+    steps: IntArray  # [node + 1, observation] -> node + 1
+
+    @classmethod
+    def of(cls, condition: BeliefNode, observations: tuple[str, ...]) -> BeliefSteps:
+        """Return the steps of a graph for the observations of a problem; InputError where it does not read them all."""
+        graph = condition.graph.reads(observations)
+        if graph is None:
+            known = set(condition.graph.observations)
+            missing = next(name for name in observations if name not in known)
+            message = f"the belief graph does not know the observation '{missing}'"
+            raise InputError([Fault("policy.conditions_on", message, "use the problem that the policy was made for")])
+        return cls(np.concatenate((graph.first[None, :], graph.following)) + 1)
+
+    @property
+    def size(self) -> int:
+        """Number of nodes, and none yet."""
+        return int(self.steps.shape[0])
+
+    def append(self, nodes: IntArray, things: IntArray) -> IntArray:
+        """Return the nodes [case] after one more observation each, things [case]."""
+        return np.asarray(self.steps[nodes, things])
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What is kept of the observations: the last of them and, in front of these, the node of a belief graph."""
+
+    window: Window
+    beliefs: BeliefSteps | None = None
+
+    @property
+    def size(self) -> int:
+        """Windows times nodes."""
+        return self.window.size * (1 if self.beliefs is None else self.beliefs.size)
+
+    def append(self, records: IntArray, things: IntArray) -> IntArray:
+        """Return records [case] after one more observation each, things [case]."""
+        if self.beliefs is None:
+            return self.window.append(records, things)
+        nodes, windows = np.divmod(records, self.window.size)
+        return self.beliefs.append(nodes, things) * self.window.size + self.window.append(windows, things)
+
+
+def _record_observations(observer: ObserverTracker, length: int, belief: BeliefNode | None = None) -> ObserverTracker:
     """Return a tracker of the same observer that keeps its last `length` observations in the product.
 
     Policies that look at observations need them in the state; emission is then deterministic: the newest one kept.
+    belief: a condition whose node is kept beside them.
     """
     window = Window(length, len(observer.observations))
+    record = _Record(window, None if belief is None else BeliefSteps.of(belief, observer.observations))
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
         shape = (nodes.size, window.num_things)
         return SparseRows.from_entries(np.arange(nodes.size), window.newest(nodes), np.ones(nodes.size), shape=shape)
 
-    return ObserverTracker(_ObservationRecorder(observer, window), observer.observations, emission, window)
+    return ObserverTracker(_ObservationRecorder(observer, record), observer.observations, emission, window)
 
 
 @dataclass(frozen=True, slots=True)
 class _ObservationRecorder:
-    """Machine: node = node of the observer's machine * number of windows + window of drawn observations."""
+    """Machine: node = node of the observer's machine * number of records + record of drawn observations."""
 
     observer: ObserverTracker
-    window: Window
+    record: _Record
 
     @property
     def size(self) -> int:
-        """Nodes of the observer's machine times windows; a memoryless machine's node is not kept."""
-        return self.window.size * (1 if self.observer.memoryless else self.observer.machine.size)
+        """Nodes of the observer's machine times records; a memoryless machine's node is not kept."""
+        return self.record.size * (1 if self.observer.memoryless else self.observer.machine.size)
 
     def begin(self, states: IntArray) -> Branches:
         """Begin the observer's machine and draw o_0."""
@@ -279,16 +329,16 @@ class _ObservationRecorder:
 
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """Step the observer's machine and draw o_{t+1}."""
-        held, windows = np.divmod(nodes, self.window.size)
+        held, records = np.divmod(nodes, self.record.size)
         moved = self.observer.machine.step(held, source, action, target)
-        return self._append_observation(moved, target, windows)
+        return self._append_observation(moved, target, records)
 
-    def _append_observation(self, moved: Branches, states: IntArray, windows: IntArray) -> Branches:
-        """Branch into every observation of the states entered and append it to the windows kept before."""
+    def _append_observation(self, moved: Branches, states: IntArray, records: IntArray) -> Branches:
+        """Branch into every observation of the states entered and append it to the records kept before."""
         drawn = self._draw_observations(moved.node, states[moved.case])
         case, held = moved.case[drawn.case], moved.node[drawn.case]
-        after = self.window.append(windows[case], drawn.node)
-        kept = after if self.observer.memoryless else held * self.window.size + after
+        after = self.record.append(records[case], drawn.node)
+        kept = after if self.observer.memoryless else held * self.record.size + after
         return Branches(case, kept, moved.probability[drawn.case] * drawn.probability)
 
     def _draw_observations(self, nodes: IntArray, states: IntArray) -> Branches:
@@ -317,7 +367,10 @@ class TrackerContext:
         secret = track_secret(problem.secret, problem.mdp, problem.horizon)
         observer = track_observer(problem.observer, problem.mdp)
         needed = [_window_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
-        return cls(problem, secret, _record_observations(observer, max(needed)) if needed else observer)
+        belief = next((one for one in policy_class.conditions if isinstance(one, BeliefNode)), None)
+        if not needed and belief is None:
+            return cls(problem, secret, observer)
+        return cls(problem, secret, _record_observations(observer, max(needed, default=1), belief))
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,11 +381,12 @@ class ConditionTracker:
     word: Callable[[int], KeyPart]  # node -> its name in a row key
     part: str | None = None  # the part of every product (STATE, SECRET, OBSERVER) that follows it already
     free_memory: Memory | None = None  # whose next node the policy chooses with its action; the machine reads both
-    window: Window | None = None  # of observations: who acts it out is given them, and keeps this instead of a node
+    window: Window | BeliefSteps | None = None  # of observations: who acts it out is given them, and keeps this instead
+    stride: int = 1  # where the window stands in the nodes of its part: node // stride % window.size
 
     def nodes(self, nodes: IntArray) -> IntArray:
         """Return what the policy can tell apart: the nodes, or the shorter window that this condition keeps."""
-        return nodes if self.window is None else nodes % self.window.size
+        return nodes if self.window is None else nodes // self.stride % self.window.size
 
 
 @singledispatch
@@ -398,6 +452,17 @@ def _(condition: Observations, context: TrackerContext) -> ConditionTracker:
         return tuple(observer.observations[observation] for observation in window.things(node))
 
     return ConditionTracker(observer.machine, word, part=OBSERVER, window=window)
+
+
+@track_condition.register
+def _(condition: BeliefNode, context: TrackerContext) -> ConditionTracker:
+    """Follow the node of a belief graph, which the observer's recorder keeps before the last observations."""
+    observer, nodes = context.observer, condition.graph.nodes
+    assert observer.window is not None
+    steps = BeliefSteps.of(condition, observer.observations)
+    return ConditionTracker(
+        observer.machine, lambda node: nodes[node - 1], part=OBSERVER, window=steps, stride=observer.window.size
+    )
 
 
 def _window_length(condition: Observations, problem: Problem) -> int:

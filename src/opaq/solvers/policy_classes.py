@@ -16,6 +16,7 @@ from opaq.errors import Fault, Faults, InputError
 from opaq.model.arrays import FloatArray
 from opaq.model.conditions import (
     AutomatonState,
+    BeliefNode,
     Condition,
     CurrentState,
     LastStates,
@@ -79,7 +80,8 @@ def parse_class(text: str, problem: Problem) -> PolicyClass:
     """Read a policy class from its conditions, e.g. "state,time", "last_states:2" or "state,memory:2".
 
     memory:N is a memory of N nodes that the policy is free to use; alone it stands for "state,memory:N".
-    observations:N are the last N observations of the observer, observations:all all of them.
+    observations:N are the last N observations of the observer, observations:all all of them. belief is the node of the
+    graph that the problem's own class has: such graphs come from the program of a task that minimises.
     Raises InputError with every fault.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -115,6 +117,12 @@ def _condition(name: str, problem: Problem, where: str, faults: Faults) -> objec
     """Return one condition as problem files write it; None after a fault, which is added to `faults`."""
     key, _, count = name.partition(":")
     sized = SIZED_CONDITIONS.get(key)
+    if key == BeliefNode.key:
+        own = next((one.graph for one in problem.policy_class.conditions if isinstance(one, BeliefNode)), None)
+        if own is None:
+            advice = "a task that minimises has one: solve with the conditions 'belief' alone"
+            faults.error(where, "a belief class comes from its program", advice)
+        return None if own is None else {key: own}
     if sized is None:
         return name
     if count in sized.words:

@@ -160,6 +160,7 @@ class Scope:
     has_automaton: bool = True  # the secret has one, or is not known to have none
     sources: Sources | None = None
     nodes: NameTable = NameTable("node")  # of the policy's memory
+    beliefs: NameTable = NameTable("belief")  # the nodes of the policy's belief graph
     automaton: NameTable = NameTable("automaton state")  # of the secret, or of the automaton being read
     observations: NameTable = NameTable("observation")
 

@@ -19,6 +19,7 @@ from opaq.model.conditions import (
     MAX_LAST_STATES,
     MAX_OBSERVATIONS,
     AutomatonState,
+    BeliefNode,
     Condition,
     LastStates,
     MemoryNode,
@@ -27,6 +28,7 @@ from opaq.model.conditions import (
 from opaq.model.mdp import MDP
 from opaq.model.policy import NO_AUTOMATON, PolicyClass, check_policy_class
 from opaq.model.secret import Secret
+from opaq.spec.belief_part import GRAPH
 from opaq.spec.cursor import Cursor, Scope, read_with_faults
 from opaq.spec.grammar import (
     Key,
@@ -282,14 +284,22 @@ CONDITIONS: dict[str, ConditionKind] = {
             _COUNT_OR_ALL,
             "say how many: {observations: 2}, or {observations: all}",
         ),
+        ConditionKind(
+            BeliefNode,
+            "The node of a graph that reads what the observer sees, made by the program of a task that minimises.",
+            _name_row("beliefs"),
+            GRAPH,
+            "a belief class comes from its program: give the graph, {belief: {nodes: [...], ...}}",
+        ),
     )
 }
 _CONDITIONS: ValueType[PolicyClass] = ValueType(
-    "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}` and `{observations: k}`",
+    "a list of `state`, `time`, `automaton`, `start`, `{last_states: k}`, `{memory: {...}}`, `{observations: k}` and "
+    "`{belief: {...}}`",
     _read_conditions,
     _schema,
     write_conditions,
-    inside=(MACHINE,),
+    inside=(MACHINE, GRAPH),
 )
 POLICY: Record[PolicyClass] = Record(
     "policy",

@@ -21,6 +21,7 @@ from opaq.model.conditions import (
     MAX_LAST_STATES,
     MAX_OBSERVATIONS,
     AutomatonState,
+    BeliefNode,
     Condition,
     LastStates,
     MemoryNode,
@@ -76,10 +77,8 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
     row_keys = list(keys)
     if not row_keys:
         return
-    policy_class, memory = policy.policy_class, policy.policy_class.memory
-    names = _row_scope(
-        problem, horizon=MAX_HORIZON, nodes=NameTable.of("node", None if memory is None else memory.nodes)
-    )
+    policy_class = policy.policy_class
+    names = _row_scope(problem, horizon=MAX_HORIZON, **_node_tables(policy_class))
     choices = _Rows.of(problem, policy_class).choices
     for key in row_keys:
         cursor = Cursor(None, f"policy row {row_name(policy_class, key)}", faults, names)
@@ -88,6 +87,16 @@ def check_rows(policy: Policy, problem: Problem, keys: Iterable[RowKey], faults:
                 CONDITIONS[condition.key].row(replace(cursor, value=part), condition)
         for action in policy.rows[key]:
             choices.find(replace(cursor, value=action))
+
+
+def _node_tables(policy_class: PolicyClass) -> dict[str, Any]:
+    """Return the fields of Scope that name the nodes of the machines of a class: its memory, its belief graph."""
+    memory = policy_class.memory
+    beliefs = next((one.graph.nodes for one in policy_class.conditions if isinstance(one, BeliefNode)), None)
+    return {
+        "nodes": NameTable.of("node", None if memory is None else memory.nodes),
+        "beliefs": NameTable.of("belief", beliefs),
+    }
 
 
 def _row_scope(problem: Problem, **more: Any) -> Scope:
@@ -205,12 +214,11 @@ def _read_policy(fields: Fields, problem: Problem) -> Policy | None:
     policy_class = _policy_class(fields, mappings, problem)
     if policy_class is None:
         return None
-    rows, memory = _Rows.of(problem, policy_class), policy_class.memory
-    nodes = NameTable.of("node", None if memory is None else memory.nodes)
+    rows, nodes = _Rows.of(problem, policy_class), _node_tables(policy_class)
     probabilities: dict[RowKey, dict[str, float]] = {}
     first: dict[RowKey, Cursor] = {}
     for entry in mappings:
-        read = rows.read(entry.within(replace(entry.scope, nodes=nodes)))
+        read = rows.read(entry.within(replace(entry.scope, **nodes)))
         if read is None:
             continue
         key, row = read
@@ -242,6 +250,8 @@ def _policy_class(fields: Fields, rows: list[Cursor], problem: Problem) -> Polic
         return where.error("have 'automaton', but the secret has no automaton", "remove it")
     if MemoryNode.key in keys and own.memory is None:
         return where.error("have 'memory', but there is no machine", "add it under conditions_on")
+    if BeliefNode.key in keys and BeliefNode.key not in own.conditions_on:
+        return where.error("have 'belief', but there is no graph", "add it under conditions_on")
     num_states, num_observations = (min(_longest(rows, kind.key), most) for kind, most in _LISTS.items())
     return PolicyClass(keys, conditions=(LastStates(num_states), Observations(num_observations), *own.conditions))
 

@@ -150,11 +150,15 @@ class Prescriptions:
             keys=keys * np.uint64(2) + np.uint64(1),
         )
 
+    def shared_actions(self, beliefs: Beliefs) -> BoolArray:
+        """Return [belief, action]: whether all states of a belief enable it; shared options are these, in order."""
+        enabled = np.add.reduceat(self.choice_of[beliefs.state] >= 0, beliefs.start[:-1], axis=0, dtype=np.int64)
+        return np.asarray(enabled == np.diff(beliefs.start)[:, None])
+
     def count(self, beliefs: Beliefs) -> FloatArray:
         """Return [belief]: how many options it has; infinite beyond any budget."""
         if self.shared:
-            enabled = np.add.reduceat(self.choice_of[beliefs.state] >= 0, beliefs.start[:-1], axis=0, dtype=np.int64)
-            return np.asarray((enabled == np.diff(beliefs.start)[:, None]).sum(axis=1), dtype=np.float64)
+            return np.asarray(self.shared_actions(beliefs).sum(axis=1), dtype=np.float64)
         sizes = np.diff(self.menu_start)[beliefs.state].astype(np.float64)
         return np.exp2(np.add.reduceat(np.log2(sizes), beliefs.start[:-1])).round()
 
@@ -169,8 +173,7 @@ class Prescriptions:
         from scipy.sparse import csr_array
 
         if self.shared:
-            enabled = np.add.reduceat(self.choice_of[beliefs.state] >= 0, beliefs.start[:-1], axis=0, dtype=np.int64)
-            owner, act = np.nonzero(enabled == np.diff(beliefs.start)[:, None])
+            owner, act = np.nonzero(self.shared_actions(beliefs))
             option, entry = expand_rows(beliefs.start, owner)
             choice = self.choice_of[beliefs.state[entry], act[option]]
             counts = np.bincount(owner, minlength=beliefs.size)
@@ -193,11 +196,13 @@ class Prescriptions:
         paid = decisions.rewards * (decisions.discounts**time)[:, None]
         return np.asarray((paid + decisions.tails if time == decisions.process.horizon else paid).T)
 
-    def observe(self, owner: IntArray, state: IntArray, mass: FloatArray) -> tuple[IntArray, FloatArray, Beliefs]:
+    def observe(
+        self, owner: IntArray, state: IntArray, mass: FloatArray
+    ) -> tuple[IntArray, IntArray, FloatArray, Beliefs]:
         """Split distributions over states by what is seen in them.
 
-        owner, state, mass: [entry]; sorted by owner, then state. Returns [arc] the owner, [arc] its probability, and
-        the belief after every arc.
+        owner, state, mass: [entry]; sorted by owner, then state. Returns [arc] the owner, [arc] the observation, [arc]
+        its probability, and the belief after every arc.
         """
         emission = self.decisions.process.emission
         source, shown = expand_rows(emission.starts, state)
@@ -211,7 +216,8 @@ class Prescriptions:
         total = np.add.reduceat(value, first) if key.size else np.zeros(0)
         beliefs = Beliefs(start, state, value / np.repeat(total, np.diff(start)))
         likely = np.flatnonzero(total > IMPOSSIBLE)
-        return key[first[likely]] // emission.num_columns, total[likely], beliefs.take(likely)
+        into, observation = np.divmod(key[first[likely]], emission.num_columns)
+        return into, observation, total[likely], beliefs.take(likely)
 
     def merge(self, beliefs: Beliefs) -> tuple[IntArray, FloatArray, Beliefs]:
         """Merge beliefs that are equal up to rounding.
@@ -284,7 +290,7 @@ def build_program(
 
     process = prescriptions.decisions.process
     if isinstance(roots, tuple):
-        owner, chance, seen = prescriptions.observe(*roots)
+        owner, _, chance, seen = prescriptions.observe(*roots)
         merged, share, beliefs = prescriptions.merge(seen)
         root = csr_array((chance * share, (owner, merged)), shape=(int(owner.max(initial=0)) + 1, beliefs.size))
     else:
@@ -347,7 +353,7 @@ def _expand_level(
         predicted = csr_array(choices @ ahead)
         predicted.sort_indices()
         option = np.repeat(np.arange(choices.shape[0]), np.diff(predicted.indptr))
-        owner, chance, seen = prescriptions.observe(option, predicted.indices.astype(np.int64), predicted.data)
+        owner, _, chance, seen = prescriptions.observe(option, predicted.indices.astype(np.int64), predicted.data)
         into, share, merged = prescriptions.merge(seen)
         head = np.repeat(reach[order[low:high]], np.diff(start))
         top = np.zeros(merged.size)

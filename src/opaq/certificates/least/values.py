@@ -74,6 +74,15 @@ class ProgramStack:
         slack = paid - decisions.thresholds
         return LeastValue(total - self._rounding(multipliers), multipliers, total + float(multipliers @ slack), slack)
 
+    def choose(self, multipliers: FloatArray, *, stop: Stop) -> list[IntArray]:
+        """Return per level of the program from the start [expanded] the options of the minimising policy.
+
+        multipliers: [requirement]. Raises StoppedError when `stop` is requested meanwhile.
+        """
+        assert self.top is not None
+        _, chosen = self.sweep(self.top, self._state_values(multipliers, stop), multipliers, stop)
+        return chosen
+
     def _state_values(self, multipliers: FloatArray, stop: Stop) -> dict[int, Values]:
         """Return time -> the values U_t [state] from known states on: by programs where there are some, and else by
 
