@@ -33,11 +33,13 @@ from opaq.certificates.certify import (
 )
 from opaq.certificates.decoder.delay import delay_observations
 from opaq.certificates.decoder.search import BoundStep
+from opaq.certificates.least.policy import solve_belief
 from opaq.errors import BudgetError, Fault, InputError, check_types, is_flag
 from opaq.load import as_policy, as_problem
 from opaq.model.arrays import SparseRows, ints
 from opaq.model.conditions import (
     AutomatonState,
+    BeliefNode,
     Condition,
     CurrentState,
     LastStates,
@@ -145,8 +147,25 @@ def solve(
         if observation_aware or on_gap is not None:
             idle = "observation_aware" if observation_aware else "on_gap"
             raise InputError([Fault(idle, "has no effect without a gap", "give gap, or leave it out")])
-        return search.solve(problem, **given)
+        wanted = given.get("conditions") or getattr(given.get("options"), "conditions", None)
+        return _solve_by_belief(problem, **given) if wanted == BeliefNode.key else search.solve(problem, **given)
     return solve_to_gap(problem, gap=gap, observation_aware=observation_aware, on_gap=on_gap, **given)
+
+
+def _solve_by_belief(
+    problem: Problem | str | os.PathLike[str],
+    *,
+    options: SolveOptions | None = None,
+    stop: Stop | None = None,
+    **changes: Any,
+) -> Solution:
+    """Return the best policy by belief of a task that minimises, which has its own program; arguments as in `solve`."""
+    searches = ("policy_class", "initial_policy", "run_folder", "on_step")
+    if {changes.pop(name, None) for name in searches} != {None}:
+        raise InputError([Fault("conditions", "policies by belief have a program of their own", "leave the rest out")])
+    chosen = (options or SolveOptions()).with_changes(**changes)
+    with interruptible(stop) as own_stop:
+        return solve_belief(as_problem(problem), chosen, stop=own_stop)
 
 
 def _signature() -> inspect.Signature:

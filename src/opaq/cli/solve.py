@@ -112,6 +112,17 @@ def command(
         solution, certificate, interrupted = _solve_to_gap(
             problem, source, gap, options, time_limit, workers, observation_aware=observation_aware, quiet=quiet
         )
+    elif options["conditions"] == "belief":  # which has a program of its own, and no search
+        from opaq.certificates.gap import solve as solve_any
+
+        with compute("solving", source, limit=time_limit, quiet=quiet) as work:
+            solution = solve_any(
+                problem,
+                options=options_of_record(options),
+                time_limit=time_limit,
+                run_folder=run_folder,
+                stop=work.stop,
+            )
     else:
         with compute("solving", source, limit=time_limit, quiet=quiet) as work, catch_warnings():
             # The library keeps the answer at once; below it is kept with the certificate, and a failure is told there.
