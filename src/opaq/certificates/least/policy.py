@@ -9,7 +9,8 @@ nothing is required), for those that the program did not expand, and for observa
 Where requirements bind, the least of f - sum_i l_i V_i at the best multipliers l may be that of a policy that misses
 them. Then policies of other multipliers are tried: those on the way to the best ones, and by bisection those between
 them and multipliers whose policy meets the requirements. The best that is measured to meet them is kept; where it is
-not proven to be the best, a local search draws lots at the nodes of these graphs, and a better policy replaces it.
+not proven to be the best, also because beliefs were left out, a local search draws lots at the nodes of these graphs,
+and a better policy replaces it.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def _describe(best: BeliefPolicy, status: Status) -> str:
     unit = f" {of.unit}" if of.unit else ""
     scope = "no policy that sees nothing but the observations"
     if status is Status.CONVERGED:
-        return f"converged: {scope} does better, which is proven (by more than {max(best.gap, 0.0):.1e}{unit})"
+        return f"converged: {scope} does better by more than {max(best.gap, 1e-12):.1e}{unit}, which is proven"
     if status in (Status.INFEASIBLE, Status.NOT_FOUND):
         said = f"infeasible: {scope} meets the task" if status is Status.INFEASIBLE else status.value
         missed = [one.name for one in best.measurement.requirements if one.threshold is not None and not one.feasible]
@@ -206,7 +207,7 @@ def find_belief_policy(
             if measurement.feasible or part.requested:
                 break
         assert best is not None
-        if scales.size and not search.infeasible and not best.proven:
+        if not search.infeasible and not best.proven:
             for policy in _mixable(product, search, (tried[0], search.multipliers), actions):
                 best = _draw_lots(best, policy, sequences=sequences, stop=part, deadline=deadline)
     return best
@@ -227,7 +228,8 @@ def _mixable(
 def _draw_lots(best: BeliefPolicy, policy: Policy, *, sequences: int, stop: Stop, deadline: Deadline) -> BeliefPolicy:
     """Return the best policy so far, or a better one that draws lots at the nodes of a policy's graph.
 
-    Requirements that bind can be met more cheaply so. It is a local search from the policy, by the default solver.
+    Requirements that bind can be met more cheaply so, and a program that left beliefs out may have chosen badly. It is
+    a local search from the policy, by the default solver.
     """
     left = deadline.share(0.5)
     options = SolveOptions(starts=1, sequences=sequences, workers=1)
