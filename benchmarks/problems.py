@@ -42,7 +42,7 @@ def random_problem(seed: int) -> opaq.Problem:
 
 def _random_spec(rng: np.random.Generator) -> Spec:
     """Return the spec of a random model with an observer, a secret and a horizon, without a task."""
-    num_states, num_observations = int(rng.integers(6, 16)), int(rng.integers(3, 6))
+    num_states, num_observations = int(rng.integers(6, 16)), int(rng.integers(3, 5))
     states, actions = [f"s{k}" for k in range(num_states)], ["a", "b", "c"][: int(rng.integers(2, 4))]
     transitions = {}
     for state in states:
@@ -88,7 +88,7 @@ def _random_spec(rng: np.random.Generator) -> Spec:
         },
         "observer": {"emissions": emissions},
         "secret": secret,
-        "horizon": int(rng.integers(4, 10)),
+        "horizon": int(rng.integers(4, 8)),
         "policy": {"conditions_on": ["state"]},
     }
 
