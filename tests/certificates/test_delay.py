@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import opaq
-from opaq.certificates.certify import _largest_payoffs, _payoff_scales
 from opaq.certificates.decoder.ascent import Ascent
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.delay import delay_observations
 from opaq.certificates.decoder.layers import build_layers
 from opaq.certificates.decoder.machines import ObservationMachine, ObservationTree, rounded_belief_machine
 from opaq.certificates.decoder.sweeps import Sweeper
+from opaq.certificates.payoffs import largest_payoffs, payoff_scales
 from opaq.model.policy import PolicyClass
 from opaq.product.compile import Product, compile_problem
 from opaq.stop import Stop
@@ -24,12 +24,12 @@ SEEDS = range(12)
 def bound(product: Product, machine: ObservationMachine, delay: int, *, rounds: int) -> float:
     decisions = Decisions.of(product.process, delay=delay)
     layers = build_layers(decisions, machine, memory=1 << 28, stop=Stop())
-    largest = _largest_payoffs(Decisions.of(product.process), stop=Stop())
+    largest = largest_payoffs(Decisions.of(product.process), stop=Stop())
     ascent = Ascent.of(
         Sweeper.of(decisions, layers, Stop()),
         product.problem.task.of.over(product.secret_values),
         multipliers=np.zeros(len(decisions.names)),
-        scales=_payoff_scales(product.process, largest),
+        scales=payoff_scales(product.process, largest),
     )
     for _ in range(rounds):
         ascent.round()
