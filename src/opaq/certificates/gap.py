@@ -143,6 +143,7 @@ def solve(
     given: all that a search of one class takes, as below.
 
     """
+    check_types({"observation_aware": (observation_aware, is_flag, "True or False")})
     if gap is None:
         if observation_aware or on_gap is not None:
             idle = "observation_aware" if observation_aware else "on_gap"
@@ -210,7 +211,6 @@ def solve_to_gap(
     call = Deadline()
     check_types(
         {
-            "observation_aware": (observation_aware, is_flag, "True or False"),
             "options": (options, SolveOptions, "an opaq.SolveOptions"),
             "on_step": (on_step, callable, "a function"),
             "on_gap": (on_gap, callable, "a function"),

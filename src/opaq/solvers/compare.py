@@ -204,7 +204,9 @@ def compare(
     wanted = default_classes(read) if listed is None else parse_classes(listed, read)
     _check(read, wanted)
     with interruptible(stop) as own_stop:
-        comparison = _Comparison(read, own_stop, factory_of(solver or chosen.solver), chosen, on_step)
+        comparison = _Comparison(
+            read, own_stop, factory_of(chosen.solver if solver is None else solver), chosen, on_step
+        )
         return comparison.run(wanted, call.limited_to(chosen.time_limit), on_rung)
 
 
