@@ -294,7 +294,8 @@ def test_where_no_policy_has_a_secret_the_first_starts_are_enough():
 @pytest.mark.parametrize(("conditions", "many"), [("state,memory:2", True), ("state,time", False)])
 def test_memories_that_are_free_get_more_starts_and_are_called_local(conditions, many):
     found = solve("two-sink", conditions=conditions)
-    assert len(found.starts) == (8 if many else 4)
+    fresh = [start for start in found.starts if start.kind not in ("lifted", "perturbed")]  # those of a coarser class
+    assert len(fresh) == (8 if many else 4)
     assert "a local optimum" in found.status_text
     assert ("often have other local optima" in found.status_text) == many
 

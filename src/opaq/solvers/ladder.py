@@ -80,7 +80,7 @@ class Ladder:
             pi=pi,
             measurement=below.solution.measurement,
             status=status,
-            status_text=f"the policy on {name}: the search found none better; convergence is not tested",
+            status_text=f"the policy on {name}, for the search found none better: {below.solution.status_text}",
             optimality=None,
         )
 
