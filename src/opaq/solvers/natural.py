@@ -31,6 +31,8 @@ _CALM_GAIN_POLISHED = 1e-5  # with a time limit, on a whole graph: the polish th
 _EARLY_GAIN = 1e-3  # where a larger part of the belief graph follows
 _SWING = 10.0  # times that gain: what moves by more is not calm
 _CALM_VIOLATION = 1e-3  # of scaled slacks
+_NEARER = 0.9  # of the least violation before: a window that stays above it has come no nearer to meeting the task
+_LARGEST_PENALTY = 1e4
 _FIRST_RUNS, _MOST_RUNS = 100, 10**9
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 _MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
@@ -53,8 +55,10 @@ class NaturalState:
     gap: float  # first-order gain that is left, in bits
     idle: int  # steps in a row that gained next to nothing
     standing: FloatArray  # [3]: the best before this window of steps, and the lowest and highest in it
+    lacking: FloatArray  # [2]: the least violation before this window of steps, and in it
     window: FloatArray  # [2]: the iterations at which the round and the window began
     calm: bool  # whether the last window was neither better than what was before nor restless
+    stuck: bool  # whether it came no nearer to meeting the task, at the largest penalty
     runs: int  # sampled per evaluation, where gradients are sampled: more as the ascent goes on
     iteration: int
     evaluations: int
@@ -96,8 +100,10 @@ class NaturalGradient:
             gap=np.inf,
             idle=0,
             standing=_NO_STANDING,
+            lacking=_NO_LACKING,
             window=np.zeros(2),
             calm=False,
+            stuck=False,
             runs=_FIRST_RUNS,
             iteration=0,
             evaluations=0,
@@ -149,7 +155,7 @@ class NaturalGradient:
         idle = 0 if gained or local.noise > 0.0 else state.idle + 1  # of noisy steps only many say something
         after = self._watch(after, here, scales, local.noise)
         if changing:
-            idle, after = 0, replace(after, gap=np.inf, calm=False)
+            idle, after = 0, replace(after, gap=np.inf, calm=False, stuck=False)
         after = replace(
             after, idle=idle, runs=min(math.ceil(1.2 * state.runs), _MOST_RUNS), evaluations=state.evaluations + count
         )
@@ -160,16 +166,17 @@ class NaturalGradient:
         """Return SETTLED when nothing is violated and no first-order gain is left, or it gains no more.
 
         It gains no more where some steps in a row gained next to nothing, or the last window of steps was calm.
-        STOPPED after all steps, None otherwise. Neither is a proof: the verdict tests the policy.
+        STOPPED after all steps, or where it comes no nearer to meeting the task, None otherwise. Neither is a proof:
+        the verdict tests the policy.
         """
         if state.violation <= self.tolerance and (state.gap <= self.tolerance or state.idle >= _MAX_IDLE):
             return Status.SETTLED
         if state.calm and state.violation <= _CALM_VIOLATION:
             return Status.SETTLED
-        return Status.STOPPED if state.iteration >= self.max_steps else None
+        return Status.STOPPED if state.stuck or state.iteration >= self.max_steps else None
 
     def _watch(self, state: NaturalState, here: Slopes, scales: FloatArray, noise: float) -> NaturalState:
-        """Return the state with the window of steps moved on, and whether the last one was calm.
+        """Return the state with the window of steps moved on, and whether the last one was calm or stuck.
 
         A window is 8 steps, and a quarter of those of the round. It is calm where its best is no better than the best
         before by more than `calm_gain`, and its values lie close together; both up to the noise of samples, unless a
@@ -178,13 +185,21 @@ class NaturalGradient:
         missing = np.minimum(here.slack / scales, 0.0)
         worth = here.score + 1.5 * float(state.multipliers @ missing)
         before, low, high = state.standing[0], min(state.standing[1], worth), max(state.standing[2], worth)
+        least_lacking, lacking = state.lacking[0], min(state.lacking[1], state.violation)
         start, opened = state.window
         if state.iteration - opened < max(_WINDOW, (state.iteration - start) / 4):
-            return replace(state, standing=np.array([before, low, high]))
+            return replace(state, standing=np.array([before, low, high]), lacking=np.array([least_lacking, lacking]))
         least, noise = self.calm_gain * max(1.0, abs(high)), 0.0 if self.calm_gain < _CALM_GAIN else noise
         calm = high - before <= least + 2.0 * noise and high - low <= _SWING * least + 6.0 * noise
-        standing = np.array([max(before, high), worth, worth])
-        return replace(state, standing=standing, window=np.array([start, state.iteration]), calm=bool(calm))
+        stuck = lacking > max(_NEARER * least_lacking, self.tolerance) and state.penalty >= _LARGEST_PENALTY
+        return replace(
+            state,
+            standing=np.array([max(before, high), worth, worth]),
+            lacking=np.array([min(least_lacking, lacking), np.inf]),
+            window=np.array([start, state.iteration]),
+            calm=bool(calm),
+            stuck=bool(stuck),
+        )
 
     def _update(self, objective: Objective, state: NaturalState, here: Slopes, merit: Merit) -> NaturalState:
         """Return the state with multipliers and penalty moved, and the first-order gap that is left.
@@ -202,21 +217,22 @@ class NaturalGradient:
         return replace(
             state,
             multipliers=multipliers,
-            penalty=min(state.penalty * (1.5 if grow else 1.0), 1e4),
+            penalty=min(state.penalty * (1.5 if grow else 1.0), _LARGEST_PENALTY),
             violation=violation,
             gap=float(best.sum()),
             iteration=state.iteration + 1,
         )
 
 
-_NO_STANDING = np.array([-np.inf, np.inf, -np.inf])
+_NO_STANDING, _NO_LACKING = np.array([-np.inf, np.inf, -np.inf]), np.array([np.inf, np.inf])
 
 
 def refine(state: NaturalState) -> NaturalState:
     """Return the state that goes on after the belief graph has grown: what was settled may move again."""
     began = np.array([state.iteration, state.iteration], dtype=np.float64)
-    again = replace(state, velocity=np.zeros_like(state.velocity), gap=np.inf, idle=0, calm=False)
-    return replace(again, rate=max(state.rate, _AGAIN_RATE), standing=_NO_STANDING, window=began)
+    again = replace(state, velocity=np.zeros_like(state.velocity), gap=np.inf, idle=0, calm=False, stuck=False)
+    rate = max(state.rate, _AGAIN_RATE)
+    return replace(again, rate=rate, standing=_NO_STANDING, lacking=_NO_LACKING, window=began)
 
 
 def _advantage(process: HiddenProcess, here: Slopes, slope: FloatArray) -> FloatArray:

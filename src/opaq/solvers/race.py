@@ -47,6 +47,7 @@ class RaceResult:
     trace: tuple[Trace, ...]  # of the start that won
     claimed: Status  # how that start ended
     budget: Budget | None = None  # of the belief graph in the last round of that start; None: there is no such start
+    made: Start | None = None  # the start that was made for the task, where none of the others met it
 
 
 def run_race(

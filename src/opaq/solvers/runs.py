@@ -40,7 +40,7 @@ from opaq.solvers.options import OPTIONS, SolveOptions
 from opaq.solvers.strategy import Solver, Trace
 from opaq.version import __version__
 
-_CHECKPOINT_FORMAT = 4  # a checkpoint of another format is not read
+_CHECKPOINT_FORMAT = 5  # a checkpoint of another format is not read
 
 _SECONDS_BETWEEN = 1.0
 _LIMIT = 1 << 30  # bytes

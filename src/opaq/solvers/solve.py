@@ -204,7 +204,7 @@ class Search:
             self.plan, kept=(self.plan.kept[0] + more, *self.plan.kept[1:]), waves=(wave + more, *self.plan.waves[1:])
         )
         workers = options.workers or available_cores()
-        return run_race(
+        result = run_race(
             self.objective,
             plan,
             begins,
@@ -213,6 +213,7 @@ class Search:
             workers=1 if self.beliefs <= _FEW_BELIEFS else workers,
             on_step=on_step,
         )
+        return replace(result, made=next((begin for begin in begins if begin.kind == "feasible"), None))
 
 
 def _vector(product: Product, policy: Policy, *, seed: int) -> FloatArray:
@@ -263,7 +264,8 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
         if begin.kind != PERTURBED and (judged := _judge_in_time(objective, begin.theta)).beats(best):
             best, claimed = judged, Status.SETTLED
     if best is None or not best.feasible:
-        made = _judge_in_time(objective, objective.process.logits(_make_policy(objective, search.options.seed)))
+        theta = race.made.theta if race.made is not None else _make_policy(objective, search.options.seed)
+        made = _judge_in_time(objective, theta)
         best = best if best is not None and not made.beats(best) else made
         claimed = Status.EDGE
     if search.impossible and not best.feasible:
@@ -279,21 +281,22 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
 
 
 def _make_policy(objective: Objective, seed: int) -> FloatArray:
-    """Return a policy vector [slot] made for the task; after a stop there is one second for it, then the uniform one.
+    """Return the logits [slot] of a policy made for the task; after a stop in one second, or of the uniform one.
 
     The search has then had no time for anything: where opacity is asked for, an even policy hides more than one that
     earns as much as it can.
     """
     if not objective.stop.requested:
         with suppress(StoppedError):
-            return find_feasible_policy(objective, seed=seed).pi
-    last = Stop()
+            return objective.process.logits(find_feasible_policy(objective, seed=seed).pi)
+    pi, last = objective.process.uniform(), Stop()
     with suppress(StoppedError), last.limit(_JUDGING_SECONDS):
         hurried = replace(objective, stop=last)
         if objective.sign > 0:
-            return find_even_policy(hurried, seed=seed)
-        return find_feasible_policy(hurried, seed=seed, climb=False).pi
-    return objective.process.uniform()
+            pi = find_even_policy(hurried, seed=seed)
+        else:
+            pi = find_feasible_policy(hurried, seed=seed, climb=False).pi
+    return objective.process.logits(pi)
 
 
 def _judge_in_time(objective: Objective, theta: FloatArray) -> Candidate:
