@@ -189,7 +189,7 @@ def test_a_second_process_is_refused_and_a_killed_one_leaves_nothing(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    while not list(folder.glob("start-*.npz")) and process.poll() is None:
+    while not list(folder.rglob("start-*.npz")) and process.poll() is None:
         time.sleep(0.05)
     done = command("--resume", folder)
     assert done.returncode == 2

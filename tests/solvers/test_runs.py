@@ -84,7 +84,7 @@ def test_ctrl_c_tells_the_best_policy_so_far(tmp_path):
         text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )
-    while len(list((tmp_path / "run").glob("start-*.npz"))) < 2 and process.poll() is None:
+    while len(list((tmp_path / "run").rglob("start-*.npz"))) < 2 and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

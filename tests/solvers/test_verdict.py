@@ -259,7 +259,7 @@ def test_a_sampled_search_says_how_far_its_estimates_still_moved():
     problem = random_problem(
         np.random.default_rng(1), secret="last_state", conditions=("state", "time"), horizon=8, budget=10**12
     )
-    found = solve(replace(problem, task=Task()), gradients="sampled", sequences=0, time_limit=60, workers=1)
+    found = solve(replace(problem, task=Task()), gradients="sampled", sequences=0, workers=1)
     values = [step.value for step in found.trace[-5:]]
     assert found.status is Status.COMPLETED
     assert "not known to be an optimum" in found.status_text
