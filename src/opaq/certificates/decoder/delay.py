@@ -3,8 +3,9 @@
 Policies that do not see the observations are also policies of an agent that sees o_0 .. o_(t-d) at time t, so a bound
 for that agent holds for them, the tighter the longer the delay d; from d = T + 1 on it sees none. The agent knows
 x_0 .. x_t, and of these only the window (x_(t-d), .., x_t) matters beside what the machine has read: the older states
-have shown all they will show. So a delayed agent is an ordinary one on a process of windows that emits, at time t, what
-x_(t-d) emits (nothing while t < d); at the end the states that are still waiting emit together.
+have shown all they will show, and of those that wait it matters only how they emit. So a delayed agent is an ordinary
+one on a process of windows (kinds of emission, then the newest state) that emits, at time t, what x_(t-d) emits
+(nothing while t < d); at the end the states that are still waiting emit together.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Windows:
     delay: int
     process: HiddenProcess  # whose states are windows; its last observation stands for "nothing yet"
     newest: IntArray  # [window] -> product state
-    waiting: IntArray  # [window, delay] -> product states that have not emitted yet, oldest first; -1: none
-    emission: SparseRows  # [product state, observation]
+    waiting: IntArray  # [window, delay] -> kinds of the states that have not emitted yet, oldest first; -1: none
+    emission: SparseRows  # [kind, observation]
 
 
 def delay_observations(process: HiddenProcess, delay: int) -> Windows:
@@ -41,17 +42,21 @@ def delay_observations(process: HiddenProcess, delay: int) -> Windows:
         return Windows(
             0, process, np.arange(process.num_states), np.zeros((process.num_states, 0), int), process.emission
         )
-    base = process.num_states + 1
-    if base ** (delay + 1) >= _LARGEST_CODE:
+    kind, emission_of = _emission_kinds(process)
+    base, kinds = process.num_states + 1, emission_of.starts.size
+    if base * kinds**delay >= _LARGEST_CODE:
         raise BudgetError(f"windows of {delay + 1} states of {process.num_states} are too many to number")
     first = int(process.edge_start[process.num_states])
-    span = base**delay
+    span = kinds ** (delay - 1)
 
     def follow(codes: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """Return (position in codes, edge of the process, code after it); digits are states + 1, the newest last."""
-        owner, edge = expand_rows(process.edge_start, codes % base - 1)
-        return owner, edge, codes[owner] % span * base + process.edge_target[edge] + 1
+        """Return (position in codes, edge of the process, code after it); see `codes`."""
+        state = codes % base - 1
+        owner, edge = expand_rows(process.edge_start, state)
+        older = (codes // base % span * kinds + kind[state] + 1)[owner]
+        return owner, edge, older * base + process.edge_target[edge] + 1
 
+    # A code has a digit per state of the window, oldest first: the kind of emission + 1, last the newest state + 1.
     codes = frontier = np.unique(process.edge_target[first:] + 1)
     while frontier.size:
         frontier = np.setdiff1d(follow(frontier)[2], codes)
@@ -59,19 +64,20 @@ def delay_observations(process: HiddenProcess, delay: int) -> Windows:
         if codes.size > _MOST_WINDOWS:
             raise BudgetError(f"there are more than {_MOST_WINDOWS:,} windows of {delay + 1} states")
     owner, edge, after = follow(codes)
-    digits = codes[:, None] // base ** np.arange(delay, -1, -1) % base - 1  # [window, delay + 1], oldest first
-    newest, oldest = digits[:, -1], digits[:, 0]
+    newest = codes % base - 1
+    digits = codes[:, None] // base // kinds ** np.arange(delay - 1, -1, -1) % kinds - 1  # [window, delay]
+    oldest, waiting = digits[:, 0], np.column_stack((digits[:, 1:], kind[newest]))
     counts = np.append(np.bincount(owner, minlength=codes.size), process.edge_target.size - first)
     edge_start = np.concatenate(([0], np.cumsum(counts)))
     target = np.searchsorted(codes, np.concatenate((after, process.edge_target[first:] + 1)))
     kept = np.concatenate((edge, np.arange(first, process.edge_target.size)))
     shown = np.flatnonzero(oldest >= 0)
-    position, entry = expand_rows(process.emission.starts, oldest[shown])
+    position, entry = expand_rows(emission_of.starts, oldest[shown])
     silent = np.flatnonzero(oldest < 0)
     emission = SparseRows.from_entries(
         np.concatenate((shown[position], silent)),
-        np.concatenate((process.emission.columns[entry], np.full(silent.size, process.num_observations))),
-        np.concatenate((process.emission.values[entry], np.ones(silent.size))),
+        np.concatenate((emission_of.columns[entry], np.full(silent.size, process.num_observations))),
+        np.concatenate((emission_of.values[entry], np.ones(silent.size))),
         shape=(codes.size, process.num_observations + 1),
     )
     secret = process.secret[newest]
@@ -90,4 +96,21 @@ def delay_observations(process: HiddenProcess, delay: int) -> Windows:
         row=ints(process.row[newest]),
         num_observations=process.num_observations + 1,
     )
-    return Windows(delay, delayed, ints(newest), ints(digits[:, 1:]), process.emission)
+    return Windows(delay, delayed, ints(newest), ints(waiting), emission_of)
+
+
+def _emission_kinds(process: HiddenProcess) -> tuple[IntArray, SparseRows]:
+    """Return [product state] -> its kind, the same for states that emit alike, and [kind, observation] what they emit."""
+    emission = process.emission
+    numbers = dict[bytes, int]()
+    kind, examples = np.zeros(process.num_states, dtype=np.int64), list[int]()
+    for state in range(process.num_states):
+        row = slice(emission.starts[state], emission.starts[state + 1])
+        alike = emission.columns[row].tobytes() + emission.values[row].tobytes()
+        if alike not in numbers:
+            numbers[alike] = len(examples)
+            examples.append(state)
+        kind[state] = numbers[alike]
+    owner, entry = expand_rows(emission.starts, np.array(examples, dtype=np.int64))
+    shape = (len(examples), process.num_observations)
+    return kind, SparseRows.from_entries(owner, emission.columns[entry], emission.values[entry], shape=shape)
