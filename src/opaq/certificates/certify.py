@@ -57,15 +57,17 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-_STATE = PolicyClass(("state",))  # what the bounded policies see at least
+STATE_CLASS = PolicyClass(("state",))  # what the bounded policies see at least
 
 
 DEFAULT_TIME = 60.0  # seconds
-_MOVE_ON = 0.2  # of the gap: a machine on which less than this is left to gain gives way to a finer one
-_SCALES = ((128 << 20, 1_000, 0.3), (600 << 20, 8_000, 0.4), (4 << 30, 40_000, 0.6))  # bytes, nodes, share of time
+_MOVE_ON = 0.1  # of the gap: a machine on which less than this is left to gain gives way to a finer one
+_SCALES = ((128 << 20, 1_000, 0.3, 0.0), (600 << 20, 8_000, 0.4, 10.0), (4 << 30, 40_000, 0.6, 40.0))
+# bytes, nodes and share of the time of one turn; seconds that must be left, since larger layers take long to build
 _NO_GAIN = 1e-4  # a longer delay that lowers the bound by less does not pay
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
+_SHORT = 12  # steps: the histories of more are too many for agents that see nothing
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
 _CLOSE = 1e-4
@@ -392,7 +394,7 @@ class CertificateStart:
         Raises StoppedError when `stop` is requested before the problem is compiled.
         """
         products = _Products(problem, stop, [] if solution is None else [solution.product])
-        process = products.of(_STATE).process
+        process = products.of(STATE_CLASS).process
         decisions = Decisions.of(process, forever=problem.task.over == "forever", stop=stop)
         vector = None if solution is None else solution.pi
         measurement = None
@@ -414,7 +416,7 @@ class CertificateStart:
             scales = payoff_scales(process, largest)
             met = measurement is not None and measurement.feasible  # which refutes that it is infeasible
             infeasible = bool(find_unattainable(decisions, largest)) and not met
-        uncertainty = problem.task.of.over(products.of(_STATE).secret_values)
+        uncertainty = problem.task.of.over(products.of(STATE_CLASS).secret_values)
         return cls(
             products, policy, vector, decisions, uncertainty, measurement, scales, infeasible, gap, budget, stop,
             on_progress,
@@ -488,7 +490,7 @@ class CertificateSearch:
         Raises StoppedError when the stop is requested meanwhile.
         """
         if machines is None:
-            turns = self.choose_turns()
+            turns = self.choose_turns(deadline)
         else:  # each has its share of the time that remains
             turns = (
                 BoundTurn("machine", 1.0 / (len(machines) - index), machine) for index, machine in enumerate(machines)
@@ -507,6 +509,12 @@ class CertificateSearch:
         ladder = self.ladder
         return ladder.done and (ladder.infeasible or ladder.best.bound - ladder.achieved <= _CLOSE)
 
+    @property
+    def tolerance(self) -> float:
+        """Return what may be left to gain on one machine when a finer one takes its place: a share of the gap."""
+        gap = self.ladder.best.bound - self.ladder.achieved
+        return max(self.gap / 20.0, _TOLERANCE, _MOVE_ON * gap if math.isfinite(gap) else 0.0)
+
     def take_turn(self, turn: BoundTurn, deadline: Deadline) -> CertificateStatus | None:
         """Take one turn, and return how the search ended if nothing is left after it.
 
@@ -514,27 +522,24 @@ class CertificateSearch:
         """
         ladder = self.ladder
         finest = max(self.gap / 20.0, _TOLERANCE)
-        tolerance = (
-            max(finest, _MOVE_ON * (ladder.best.bound - ladder.achieved)) if math.isfinite(ladder.achieved) else finest
-        )
         if turn.kind == "histories":  # the optimum of a small problem is cheap
-            self.optimum = climb_histories(ladder, self.products.of(_STATE), deadline)
+            self.optimum = climb_histories(ladder, self.products.of(STATE_CLASS), deadline)
             proven = self.optimum is not None and self.optimum.status is HistoryStatus.OPTIMAL
             return CertificateStatus.OPTIMUM if proven else None
         if ladder.done:
             return CertificateStatus.GAP
         if turn.machine is None:
-            ladder.resume(deadline=deadline, tolerance=finest)
+            ladder.resume(deadline=deadline, tolerance=finest if turn.thorough else self.tolerance)
             return None
         last = isinstance(turn.machine, ObservationTree) and (ladder.aware or turn.delay > self.process.horizon)
-        needed = finest if last or turn.thorough else tolerance
+        needed = finest if last or turn.thorough else self.tolerance
         fits = ladder.climb(turn.machine, deadline=deadline, tolerance=needed, memory=turn.memory, delay=turn.delay)
         if not fits or not last:
             return None
         return CertificateStatus.CONVERGED if ladder.best.bound - ladder.reached <= finest else None
 
-    def choose_turns(self) -> Iterator[BoundTurn]:
-        """Yield turns from cheap to fine.
+    def choose_turns(self, deadline: Deadline) -> Iterator[BoundTurn]:
+        """Yield turns from cheap to fine, as the time until the deadline allows.
 
         First the last observation and the history program. For policies that see the observations: a small full tree,
         two observations; then belief graphs, alone and beside longer windows; last the full tree with all the memory.
@@ -542,9 +547,9 @@ class CertificateSearch:
         """
         process, memory, stop = self.process, self.budget.memory, self.ladder.stop
         yield BoundTurn("machine", 0.05, ObservationWindow(1, process.num_observations))
-        yield BoundTurn("histories", 0.35)
+        yield BoundTurn("histories", 0.25)
         if not self.ladder.aware and process.emission.values.min() < 1.0:
-            yield from self._choose_delays()
+            yield from self._choose_delays(deadline)
             return
         yield BoundTurn("machine", 1.0, ObservationTree(), _SMALL)
         if process.num_observations**3 < 2**62:
@@ -562,44 +567,56 @@ class CertificateSearch:
             window = ObservationWindow(length, process.num_observations)
             yield BoundTurn("machine", 0.5, Both(graphs[-1], window) if graphs else window)
         yield BoundTurn("machine", 1.0, ObservationTree())
-        while not self.ladder.settled:
+        while not self.ladder.settled(0.0):
             yield BoundTurn("resume", 1.0)
 
-    def _choose_delays(self) -> Iterator[BoundTurn]:
+    def _choose_delays(self, deadline: Deadline) -> Iterator[BoundTurn]:
         """Yield machines and delays for agents that see the observations late, from cheap to fine.
 
         A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
-        memory and time. On a small scale delays grow as long as they lower the bound; then come larger scales, from the
-        best delay on. Between scales, and at the end, the best of them goes on.
+        memory and time. First the full tree for an agent that sees nothing, which gives the optimum itself where it
+        fits. Then delays grow on a small scale, and from the best one on, on larger scales: as long as they lower the
+        bound or, with the full tree, fit. An ascent goes on until little of the gap is left for it to close, since
+        finer ones are slower still.
         """
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 6, 8, 12, 16) if delay <= horizon), horizon + 1})
-        best, tried = 0, set[str]()
-        for memory, nodes, share in _SCALES:
-            for index in range(best, len(delays)):
-                before = ladder.best.bound
-                step = None
-                for machine in self._machines_for(nodes):
-                    name = f"{machine.name}, {delays[index]}"
-                    if name in tried and isinstance(machine, ObservationTree):
-                        break  # nothing is finer
-                    count = len(ladder.rungs)
-                    yield BoundTurn("machine", share, machine, memory, delays[index], thorough=False)
-                    if len(ladder.rungs) > count:  # it fitted
-                        step = ladder.rungs[-1]
-                        tried.add(name)
-                        break
-                if step is None:
+        first, tried = 0, set[int]()  # delays with the full tree, than which nothing is finer
+        if horizon <= _SHORT:
+            count = len(ladder.rungs)
+            yield from self._go_on(BoundTurn("machine", 0.3, ObservationTree(), _SMALL, horizon + 1))
+            if len(ladder.rungs) > count:
+                tried.add(horizon + 1)
+        for memory, nodes, share, least in _SCALES:
+            if deadline.left is not None and deadline.left < least:
+                break
+            for index in range(first, len(delays)):
+                before, delay = ladder.best.bound, delays[index]
+                if delay in tried:
                     continue
-                low = _NO_GAIN * max(1.0, abs(before))
-                if before - ladder.best.bound > low:
-                    best = index
-                elif ladder.reached < ladder.best.bound - low:  # more rounds would do, longer delays are slower still
+                for machine in self._machines_for(nodes):
+                    count = len(ladder.rungs)
+                    yield from self._go_on(BoundTurn("machine", share, machine, memory, delay, thorough=False))
+                    if len(ladder.rungs) > count:  # it fitted
+                        break
+                else:
+                    continue
+                is_tree = isinstance(machine, ObservationTree)
+                if is_tree:
+                    tried.add(delay)
+                if before - ladder.best.bound > _NO_GAIN * max(1.0, abs(before)):
+                    first = index
+                elif index > first and not is_tree:
                     break
-            if not ladder.settled:
-                yield BoundTurn("resume", 0.3)
-        while not ladder.settled:
+        while not ladder.settled(0.0):
             yield BoundTurn("resume", 1.0)
+
+    def _go_on(self, turn: BoundTurn) -> Iterator[BoundTurn]:
+        """Yield a turn of a machine and, where it fits, turns that go on with it until little of the gap is left."""
+        count = len(self.ladder.rungs)
+        yield turn
+        while len(self.ladder.rungs) > count and not self.ladder.settled(self.tolerance):
+            yield BoundTurn("resume", turn.share, thorough=turn.thorough)
 
     def _machines_for(self, nodes: int) -> Iterator[ObservationMachine]:
         """Yield machines from fine to coarse: the full tree, then beliefs of the policy with fewer and fewer nodes."""
@@ -657,7 +674,7 @@ def _certify_least(start: CertificateStart, deadline: Deadline, *, blind: bool) 
 
     blind: whether only policies that see nothing but the observations are bounded.
     """
-    product, decisions, uncertainty = start.products.of(_STATE), start.decisions, start.uncertainty
+    product, decisions, uncertainty = start.products.of(STATE_CLASS), start.decisions, start.uncertainty
     prescriptions = Prescriptions.of(product, decisions, shared=blind)
     lowest = float(uncertainty.certain.min(initial=uncertainty.highest))
     reached = start.known("upper")

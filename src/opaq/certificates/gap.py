@@ -23,6 +23,7 @@ import numpy as np
 from opaq.beliefs.graph import Budget
 from opaq.certificates.certify import (
     DEFAULT_TIME,
+    STATE_CLASS,
     BoundTurn,
     Certificate,
     CertificateSearch,
@@ -32,6 +33,7 @@ from opaq.certificates.certify import (
     certify,
 )
 from opaq.certificates.decoder.delay import delay_observations
+from opaq.certificates.decoder.forget import forget_observations
 from opaq.certificates.decoder.search import BoundStep
 from opaq.certificates.least.policy import solve_belief
 from opaq.errors import BudgetError, Fault, InputError, check_types, is_flag
@@ -68,6 +70,7 @@ _TURN = 0.15  # of the time left, for one turn of the policies
 _LEAST_TURN = 2.0  # seconds
 _PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
+_SLOW = 1e-5  # bits per second: a side that moves the gap by less stands still
 _MOST_SLOTS = 300_000  # of a larger class
 _MAX_MEMORY = 4.0  # GiB, for bounds
 
@@ -247,6 +250,10 @@ class _GapSearch:
     on_gap: Callable[[GapStep], None] | None
     work: str = ""
     _classes: list[PolicyClass] = field(default_factory=list)  # larger ones that are still to be searched
+    _by_length: dict[int, PolicyClass] = field(default_factory=dict)  # all of them, by how many states they look at
+    _forgotten: tuple[int, int] = (0, 0)  # delay and rounds of the late agent whose policy was taken last
+    _best: Solution = field(init=False)
+    _bounds: CertificateSearch = field(init=False)
 
     def run(self, initial: Policy | None, *, aware: bool) -> CertifiedSolution:
         """Search until the gap is reached or time is up. initial: a policy to begin from."""
@@ -275,34 +282,37 @@ class _GapSearch:
             on_progress=self._note_bound,
         )
         bounds = CertificateSearch.of(start, aware=aware)
+        self._best, self._bounds = solution, bounds
         self._classes = list(larger_classes(problem, aware=aware))
+        if not aware:
+            self._by_length = {_length(one): one for one in self._classes}
         status = CertificateStatus.TIME
-        try:
-            solution, status = self._close_in(solution, bounds)
-        except StoppedError:
-            solution = self._best
+        with suppress(StoppedError):
+            status = self._close_in()
+        solution = self._best
         if self.stop.interrupted:
             status = CertificateStatus.INTERRUPTED
         return self._finish(solution, bounds.certificate(status, deadline.elapsed))
 
-    _best: Solution = field(init=False)
-    _bounds: CertificateSearch | None = None
+    def _close_in(self) -> CertificateStatus:
+        """Take turns of both sides until the gap is reached or both are exhausted; return how it ended.
 
-    def _close_in(self, solution: Solution, bounds: CertificateSearch) -> tuple[Solution, CertificateStatus]:
-        """Take turns of both sides until the gap is reached or both are exhausted; return policy and ending.
-
-        The next turn goes to the side that moved the gap most per second in its last turns; a side that has waited for
-        two turns is given one.
+        The next turn goes to the side that moved the gap most per second in its last turns, where neither does to the
+        one that has had less time; a side that has waited for two turns is given one.
         """
-        self._best, self._bounds = solution, bounds
-        turns = bounds.choose_turns()
+        bounds = self._bounds
+        turns = bounds.choose_turns(self.deadline)
         rates, waited = {"policy": math.inf, "bound": math.inf}, {"policy": 0, "bound": 0}
+        spent = {"policy": 0.0, "bound": 0.0}
         first = 2  # turns of the bound that come first: they are cheap, and may prove the optimum at once
         while rates:
             if self._reached():
-                return self._best, CertificateStatus.GAP
+                return CertificateStatus.GAP
             self.stop.check()
-            side = max(rates, key=lambda name: (waited[name] >= _PATIENCE, rates[name]))
+            idle = max(rates.values()) < _SLOW
+            side = max(
+                rates, key=lambda name: (-spent[name],) if idle else (waited[name] >= _PATIENCE, rates[name])
+            )  # fmt: skip
             opening = first > 0 and "bound" in rates
             if opening:
                 side, first = "bound", first - 1
@@ -310,6 +320,7 @@ class _GapSearch:
             more = self._take_bound_turn(turns) if side == "bound" else self._take_policy_turn()
             moved = before - self._gap_now() if math.isfinite(before) else 0.0
             rate = moved / max(clock.elapsed, 1e-3)
+            spent[side] += clock.elapsed
             if not more:
                 rates.pop(side, None)
             elif not opening:
@@ -317,17 +328,15 @@ class _GapSearch:
             for name in waited:
                 waited[name] = 0 if name == side else waited[name] + 1
         if bounds.optimum is not None and self._gap_now() <= 1e-4:
-            return self._best, CertificateStatus.OPTIMUM
-        return self._best, CertificateStatus.FINEST
+            return CertificateStatus.OPTIMUM
+        return CertificateStatus.FINEST
 
     def _gap_now(self) -> float:
         """Return the distance of policy and bound."""
-        assert self._bounds is not None
         return self._bounds.ladder.bound - self._best.measurement.uncertainty.lower
 
     def _reached(self) -> bool:
         """Return whether the gap is as small as asked, which the bound's side is told."""
-        assert self._bounds is not None
         ladder = self._bounds.ladder
         ladder.wanted = self.gap.of_bound(ladder.bound)
         return self._gap_now() <= ladder.wanted
@@ -335,7 +344,6 @@ class _GapSearch:
     def _take_bound_turn(self, turns: Iterator[BoundTurn]) -> bool:
         """Lower the bound for one turn; return whether there is more to try."""
         bounds = self._bounds
-        assert bounds is not None
         turn = next(turns, None)
         if turn is None:
             return False
@@ -347,34 +355,63 @@ class _GapSearch:
         return ending in (None, CertificateStatus.GAP)
 
     def _take_policy_turn(self) -> bool:
-        """Search one larger class, begun at the best policy; return whether there is more to try."""
-        if not self._classes:
+        """Search one larger class, begun at the best policy or at that of the late agent; return whether there is more.
+
+        Where the bound has just moved on, it is the class that looks at the windows of its late agent.
+        """
+        best, warm = self._best, list[Policy]()
+        late = self._forget()
+        if late is not None:
+            policy_class, warm = late.policy_class, [late]
+        elif self._classes:
+            policy_class = self._classes[0]
+        else:
             return False
-        policy_class = self._classes[0]
-        best = self._best
-        if not contains(policy_class, best.policy.policy_class):  # such as all states, by the history program
+        fits = contains(policy_class, best.policy.policy_class)
+        if late is None and not fits:  # such as all states, by the history program
             self._classes.pop(0)
-            return bool(self._classes)
+            return True
         self.work = class_name(policy_class)
         before = best.measurement.uncertainty.lower
         seconds = max(self.deadline.share(_TURN) or 0.0, _LEAST_TURN)
-        options = replace(self.options, sequences=0, conditions=None, memory_nodes=None)
+        options = replace(
+            self.options, sequences=0, conditions=None, memory_nodes=None, starts=self.options.starts or 1
+        )
         clock = Deadline(seconds)
-        try:
-            with self.stop.stage(seconds):
-                found = solve_class(
-                    self.problem, policy_class, options, warm=(best.policy,), on_step=self.on_step, stop=self.stop
-                )
-        except (BudgetError, StoppedError):
-            self.stop.check()
-            self._classes.pop(0)
-            return bool(self._classes)
-        if found.measurement.beats(best.measurement):
-            self._take(found)
+        with suppress(BudgetError, StoppedError), self.stop.stage(seconds):
+            found = solve_class(
+                self.problem,
+                policy_class,
+                options,
+                warm=(*([best.policy] if fits else ()), *warm),
+                on_step=self.on_step,
+                stop=self.stop,
+            )
+            if found.measurement.beats(best.measurement):
+                self._take(found)
+        self.stop.check()
         gained = self._best.measurement.uncertainty.lower - before > _LEAST_GAIN
-        if not (clock.passed and gained):  # it has settled, or time does not help it
+        if late is None and not (clock.passed and gained):  # it has settled, or time does not help it
             self._classes.pop(0)
-        return bool(self._classes)
+        return True
+
+    def _forget(self) -> Policy | None:
+        """Return the policy of the late agent of the newest bound, without what it observes, if it is a new one."""
+        newest = self._bounds.ladder.newest
+        if newest is None:
+            return None
+        delay, rounds = newest.sweeper.decisions.windows.delay, newest.rounds
+        policy_class = self._by_length.get(max(delay, 1))
+        known, at = self._forgotten
+        if policy_class is None or (delay == known and rounds < 2 * at):
+            return None
+        self._forgotten = (delay, rounds)
+        try:
+            product = compile_problem(self.problem, policy_class, stop=self.stop)
+            pi = forget_observations(newest.sweeper, self._bounds.products.of(STATE_CLASS), product)
+        except BudgetError:
+            return None
+        return None if pi is None else product.policy(pi)
 
     def _adopt(self, policy: Policy, measurement: Measurement | None) -> None:
         """Take a policy that another program has found, if it is better."""
@@ -393,7 +430,6 @@ class _GapSearch:
 
     def _take(self, solution: Solution) -> None:
         """Make a solution the best one, and tell the bound's side."""
-        assert self._bounds is not None
         self._best = solution
         bounds, lower = self._bounds, solution.measurement.uncertainty.lower
         bounds.policy, bounds.vector, bounds.measurement = solution.policy, solution.pi, solution.measurement
@@ -409,7 +445,7 @@ class _GapSearch:
 
     def _tell(self) -> None:
         """Call `on_gap` with where the search stands."""
-        if self.on_gap is not None and self._bounds is not None:
+        if self.on_gap is not None:
             lower, bound = self._best.measurement.uncertainty.lower, self._bounds.ladder.bound
             self.on_gap(GapStep(lower, bound, self.deadline.elapsed, self.work))
 
@@ -436,6 +472,11 @@ class _GapSearch:
         return CertifiedSolution(solution, certificate)
 
 
+def _length(policy_class: PolicyClass) -> int:
+    """Return how many of the last states the policies of a class look at."""
+    return max((one.count for one in policy_class.conditions if isinstance(one, LastStates)), default=1)
+
+
 def _up(gap: float) -> str:
     """Return a gap in two digits, rounded up."""
     if gap <= 0.0:
@@ -460,7 +501,7 @@ def larger_classes(problem: Problem, *, aware: bool) -> Iterator[PolicyClass]:
     if isinstance(problem.secret, Visited) and MemoryNode not in kinds:
         known.append(MemoryNode(_visit_memory(problem)))
     clock = [Time()] if problem.horizon > 0 else []
-    length = max((one.count for one in own.conditions if isinstance(one, LastStates)), default=1)
+    length = _length(own)
     head: Condition = CurrentState() if length == 1 else LastStates(length)
     yield PolicyClass((head, *known, *clock))
     process = compile_problem(problem, PolicyClass(("state",))).process

@@ -3,9 +3,10 @@
 Policies that do not see the observations are also policies of an agent that sees o_0 .. o_(t-d) at time t, so a bound
 for that agent holds for them, the tighter the longer the delay d; from d = T + 1 on it sees none. The agent knows
 x_0 .. x_t, and of these only the window (x_(t-d), .., x_t) matters beside what the machine has read: the older states
-have shown all they will show, and of those that wait it matters only how they emit. So a delayed agent is an ordinary
-one on a process of windows (kinds of emission, then the newest state) that emits, at time t, what x_(t-d) emits
-(nothing while t < d); at the end the states that are still waiting emit together.
+have shown all they will show, and of those that wait it matters only how they emit. Once x_(t-d) has emitted, windows
+that differ only in it are alike. So a delayed agent is an ordinary one on a process of windows (kinds of emission, then
+the newest state) that emits, at time t, what x_(t-d) emits (nothing while t < d); at the end the states that are still
+waiting emit together.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray, SparseRows, expand_rows, floats, indices, ints
 from opaq.product.process import Edges, HiddenProcess, Pairs
 
-_MOST_WINDOWS = 1_000_000
+_MOST_WINDOWS = 200_000
 _LARGEST_CODE = 2**62  # windows are numbered in 64 bits
 
 
@@ -31,6 +32,8 @@ class Windows:
     newest: IntArray  # [window] -> product state
     waiting: IntArray  # [window, delay] -> kinds of the states that have not emitted yet, oldest first; -1: none
     emission: SparseRows  # [kind, observation]
+    alike: IntArray  # [window] -> the first of those that differ only in the oldest state, which has emitted
+    alike_pair: IntArray  # [(window, observation)] -> the same for pairs
 
 
 def delay_observations(process: HiddenProcess, delay: int) -> Windows:
@@ -39,9 +42,8 @@ def delay_observations(process: HiddenProcess, delay: int) -> Windows:
     Raises BudgetError when there are too many windows.
     """
     if delay == 0:
-        return Windows(
-            0, process, np.arange(process.num_states), np.zeros((process.num_states, 0), int), process.emission
-        )
+        states, none = np.arange(process.num_states), np.zeros((process.num_states, 0), int)
+        return Windows(0, process, states, none, process.emission, states, np.arange(process.emission.columns.size))
     kind, emission_of = _emission_kinds(process)
     base, kinds = process.num_states + 1, emission_of.starts.size
     if base * kinds**delay >= _LARGEST_CODE:
@@ -96,11 +98,19 @@ def delay_observations(process: HiddenProcess, delay: int) -> Windows:
         row=ints(process.row[newest]),
         num_observations=process.num_observations + 1,
     )
-    return Windows(delay, delayed, ints(newest), ints(waiting), emission_of)
+    alike = _first_alike(codes % (base * span))
+    pairs = _first_alike(alike[emission.row_of_entry()] * delayed.num_observations + emission.columns)
+    return Windows(delay, delayed, ints(newest), ints(waiting), emission_of, ints(alike), ints(pairs))
+
+
+def _first_alike(codes: IntArray) -> IntArray:
+    """Return [position]: the first position that has the same code."""
+    _, example, number = np.unique(codes, return_index=True, return_inverse=True)
+    return np.asarray(example[number.reshape(-1)])
 
 
 def _emission_kinds(process: HiddenProcess) -> tuple[IntArray, SparseRows]:
-    """Return [product state] -> its kind, the same for states that emit alike, and [kind, observation] what they emit."""
+    """Return [product state] -> its kind, the same for states that emit alike, and [kind, observation] emissions."""
     emission = process.emission
     numbers = dict[bytes, int]()
     kind, examples = np.zeros(process.num_states, dtype=np.int64), list[int]()

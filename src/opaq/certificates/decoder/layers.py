@@ -263,7 +263,7 @@ class _LayerBuilder:
         settled = settled | self._settles(node, pair)[node]
         codes = np.where(settled[:, None], 0, codes)
         node, example = self._number(codes, observation, settled)
-        num_pairs = self.decisions.moves.pair_state.size
+        num_pairs, pair = self.decisions.moves.pair_state.size, self.decisions.windows.alike_pair[pair]
         entries, entry = np.unique(node * num_pairs + pair, return_inverse=True)
         counts = np.bincount(entries // num_pairs, minlength=example.size)
         start = np.concatenate(([0], np.cumsum(counts)))

@@ -84,6 +84,7 @@ class BoundSearch:
     reached: float = -math.inf  # what the last search's own policy came to on its machine: no bound is below
     rungs: list[BoundStep] = field(default_factory=list)
     _used: FloatArray | None = None  # [time, choice of a product state], of the last search
+    newest: Ascent | None = None  # the one that was begun last
     _best_ascent: Ascent | None = None  # the one that gave the best bound
     _late: Decisions | None = None  # of an agent that sees the observations with a delay
     _clock: Deadline = field(default_factory=Deadline)  # of the whole search, without a limit
@@ -177,19 +178,26 @@ class BoundSearch:
         ascent = Ascent.of(
             sweeper, self.uncertainty, multipliers=self.best.multipliers, scales=self.scales, penalties=penalties
         )
+        self.newest = ascent
         self._ascend(ascent, deadline, tolerance, last=last)
-        if self._best_ascent is None or ascent.least < self._best_ascent.least:
-            self._best_ascent = ascent
 
     def resume(self, *, deadline: Deadline, tolerance: float) -> None:
-        """Go on with the ascent that gave the lowest bound, if there is one."""
-        if self._best_ascent is not None:
-            self._ascend(self._best_ascent, deadline, tolerance, last=deadline)
+        """Go on with the ascent that was begun last, or with that of the lowest bound where it has no more to give."""
+        for ascent in (self.newest, self._best_ascent):
+            if ascent is not None and self._left(ascent) > tolerance:
+                self._ascend(ascent, deadline, tolerance, last=deadline)
+                return
 
-    @property
-    def settled(self) -> bool:
-        """Return whether more rounds of the ascent that gave the lowest bound would lower the bound no more."""
-        return self._best_ascent is None or self.best.bound - self._best_ascent.reached <= _NOTHING
+    def settled(self, tolerance: float) -> bool:
+        """Return whether more rounds would lower the bound by no more than the tolerance, whatever ascent goes on."""
+        return all(
+            ascent is None or self._left(ascent) <= max(tolerance, _NOTHING)
+            for ascent in (self.newest, self._best_ascent)
+        )
+
+    def _left(self, ascent: Ascent) -> float:
+        """Return how much lower than the best bound that of an ascent can get, about."""
+        return self.best.bound - ascent.reached
 
     def _ascend(self, ascent: Ascent, deadline: Deadline, tolerance: float, *, last: Deadline) -> None:
         """Make rounds until the deadline, or until bound and policy differ by less than the tolerance.
@@ -212,6 +220,8 @@ class BoundSearch:
                 if self.done or self.best.bound - self.reached <= tolerance:
                     break
         finally:
+            if self._best_ascent is None or ascent.least <= self._best_ascent.least:
+                self._best_ascent = ascent
             self._used = sweeper.used_by_state(ascent.average.used)
             self.rungs.append(self._rung(ascent, layers, aware))
             self.on_rung(self.rungs[-1])

@@ -153,6 +153,27 @@ class Sweeper:
         masses = self.layers.outcome @ mass
         return Flow(masses, self._payoffs(mass, used), used)
 
+    def window_use(self) -> FloatArray:
+        """Return [time, choice of a window]: how often the policy takes actions, whatever was observed.
+
+        Windows that are alike are counted as the first of them. Raises StoppedError when the stop is requested.
+        """
+        moves = self.decisions.moves
+        moves = moves._replace(use_start=moves.choice_start[self.decisions.windows.alike[moves.pair_state]])
+        layers, num_choices = self.layers.layers, int(moves.choice_start[-1])
+        mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
+        use, ahead = np.zeros((self.horizon + 1, num_choices)), np.zeros(self.buffer.shape[2])
+        for time in range(self.horizon):
+            layer, after = layers[time], np.zeros(layers[time + 1].pair.size)
+            nodes = (0, layer.node_start.size - 1)
+            if not kernels.forward(
+                layer, nodes, moves, mass, self.policy[time], after, use[time], ahead, self.stop.cell()
+            ):
+                self.stop.check()
+            mass = after
+        kernels.last_use(layers[-1], moves, mass, self.policy[-1], use[-1])
+        return use
+
     def improve(self, costs: Costs, step: float) -> float:
         """Take one mirror step of the policy, and return the largest value that any policy reaches with these costs.
 
