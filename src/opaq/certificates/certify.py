@@ -62,12 +62,11 @@ STATE_CLASS = PolicyClass(("state",))  # what the bounded policies see at least
 
 DEFAULT_TIME = 60.0  # seconds
 _MOVE_ON = 0.1  # of the gap: a machine on which less than this is left to gain gives way to a finer one
-_SCALES = ((128 << 20, 1_000, 0.3, 0.0), (600 << 20, 8_000, 0.4, 10.0), (4 << 30, 40_000, 0.6, 40.0))
+_SCALES = ((256 << 20, 1_000, 0.3, 0.0), (1 << 30, 8_000, 0.4, 10.0), (4 << 30, 40_000, 0.6, 40.0))
 # bytes, nodes and share of the time of one turn; seconds that must be left, since larger layers take long to build
 _NO_GAIN = 1e-4  # a longer delay that lowers the bound by less does not pay
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
-_SHORT = 12  # steps: the histories of more are too many for agents that see nothing
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
 _CLOSE = 1e-4
@@ -574,39 +573,34 @@ class CertificateSearch:
         """Yield machines and delays for agents that see the observations late, from cheap to fine.
 
         A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
-        memory and time. First the full tree for an agent that sees nothing, which gives the optimum itself where it
-        fits. Then delays grow on a small scale, and from the best one on, on larger scales: as long as they lower the
-        bound or, with the full tree, fit. An ascent goes on until little of the gap is left for it to close, since
-        finer ones are slower still.
+        memory and time. On each scale comes the full tree with the longest delay that fits: beyond the horizon it gives
+        the optimum itself. Where it fits with none, rounded beliefs take its place, with longer and longer delays as
+        long as they lower the bound. An ascent goes on until little of the gap is left for it to close, since finer
+        ones are slower still.
         """
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 6, 8, 12, 16) if delay <= horizon), horizon + 1})
-        first, tried = 0, set[int]()  # delays with the full tree, than which nothing is finer
-        if horizon <= _SHORT:
-            count = len(ladder.rungs)
-            yield from self._go_on(BoundTurn("machine", 0.3, ObservationTree(), _SMALL, horizon + 1))
-            if len(ladder.rungs) > count:
-                tried.add(horizon + 1)
+        longest, first = -1, 0  # with the full tree, and with rounded beliefs
         for memory, nodes, share, least in _SCALES:
             if deadline.left is not None and deadline.left < least:
                 break
-            for index in range(first, len(delays)):
-                before, delay = ladder.best.bound, delays[index]
-                if delay in tried:
-                    continue
-                for machine in self._machines_for(nodes):
-                    count = len(ladder.rungs)
-                    yield from self._go_on(BoundTurn("machine", share, machine, memory, delay, thorough=False))
-                    if len(ladder.rungs) > count:  # it fitted
+            for index in range(len(delays) - 1, longest, -1):
+                count = len(ladder.rungs)
+                yield from self._go_on(
+                    BoundTurn("machine", share, ObservationTree(), memory, delays[index], thorough=False)
+                )
+                if len(ladder.rungs) > count:  # it fitted
+                    longest = index
+                    break
+            for index in range(max(first, longest + 1), len(delays)):
+                before, count = ladder.best.bound, len(ladder.rungs)
+                for machine in self._rounded_beliefs(nodes):
+                    yield from self._go_on(BoundTurn("machine", share, machine, memory, delays[index], thorough=False))
+                    if len(ladder.rungs) > count:
                         break
-                else:
-                    continue
-                is_tree = isinstance(machine, ObservationTree)
-                if is_tree:
-                    tried.add(delay)
                 if before - ladder.best.bound > _NO_GAIN * max(1.0, abs(before)):
                     first = index
-                elif index > first and not is_tree:
+                elif index > first:
                     break
         while not ladder.settled(0.0):
             yield BoundTurn("resume", 1.0)
@@ -618,9 +612,8 @@ class CertificateSearch:
         while len(self.ladder.rungs) > count and not self.ladder.settled(self.tolerance):
             yield BoundTurn("resume", turn.share, thorough=turn.thorough)
 
-    def _machines_for(self, nodes: int) -> Iterator[ObservationMachine]:
-        """Yield machines from fine to coarse: the full tree, then beliefs of the policy with fewer and fewer nodes."""
-        yield ObservationTree()
+    def _rounded_beliefs(self, nodes: int) -> Iterator[ObservationMachine]:
+        """Yield rounded beliefs of the policy, then of the uniform one, each with fewer and fewer nodes."""
         for process, vector, name, _ in reversed(list(self._policies())):
             for most in (nodes, nodes // 4):
                 width = process.num_observations * process.num_states

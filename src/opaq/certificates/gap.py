@@ -67,6 +67,7 @@ from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 _FIRST_SHARE = 0.25  # of the time, for the problem's own class
 _TURN = 0.15  # of the time left, for one turn of the policies
+_SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds
 _PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
@@ -298,12 +299,13 @@ class _GapSearch:
         """Take turns of both sides until the gap is reached or both are exhausted; return how it ended.
 
         The next turn goes to the side that moved the gap most per second in its last turns, where neither does to the
-        one that has had less time; a side that has waited for two turns is given one.
+        one that has had less time. A side that has waited for two turns, or twice as many each time it gained nothing,
+        is given one.
         """
         bounds = self._bounds
         turns = bounds.choose_turns(self.deadline)
         rates, waited = {"policy": math.inf, "bound": math.inf}, {"policy": 0, "bound": 0}
-        spent = {"policy": 0.0, "bound": 0.0}
+        patience, spent = {"policy": _PATIENCE, "bound": _PATIENCE}, {"policy": 0.0, "bound": 0.0}
         first = 2  # turns of the bound that come first: they are cheap, and may prove the optimum at once
         while rates:
             if self._reached():
@@ -311,7 +313,7 @@ class _GapSearch:
             self.stop.check()
             idle = max(rates.values()) < _SLOW
             side = max(
-                rates, key=lambda name: (-spent[name],) if idle else (waited[name] >= _PATIENCE, rates[name])
+                rates, key=lambda name: (-spent[name],) if idle else (waited[name] >= patience[name], rates[name])
             )  # fmt: skip
             opening = first > 0 and "bound" in rates
             if opening:
@@ -321,6 +323,7 @@ class _GapSearch:
             moved = before - self._gap_now() if math.isfinite(before) else 0.0
             rate = moved / max(clock.elapsed, 1e-3)
             spent[side] += clock.elapsed
+            patience[side] = _PATIENCE if moved > _LEAST_GAIN else 2 * patience[side]
             if not more:
                 rates.pop(side, None)
             elif not opening:
@@ -342,17 +345,21 @@ class _GapSearch:
         return self._gap_now() <= ladder.wanted
 
     def _take_bound_turn(self, turns: Iterator[BoundTurn]) -> bool:
-        """Lower the bound for one turn; return whether there is more to try."""
+        """Lower the bound for one turn; return whether there is more to try. Machines that do not fit take no turn."""
         bounds = self._bounds
-        turn = next(turns, None)
-        if turn is None:
-            return False
-        share = turn.share if turn.kind == "histories" or not self._classes else 0.6 * turn.share
-        ending = bounds.take_turn(turn, self.deadline.part(share))
-        optimum = bounds.optimum
-        if turn.kind == "histories" and optimum is not None and optimum.policy is not None:
-            self._adopt(optimum.policy, optimum.measurement)
-        return ending in (None, CertificateStatus.GAP)
+        while (turn := next(turns, None)) is not None:
+            share, count = turn.share, len(bounds.ladder.rungs)
+            if turn.kind != "histories" and self._classes:
+                share *= _SHARED
+            ending = bounds.take_turn(turn, self.deadline.part(share))
+            optimum = bounds.optimum
+            if turn.kind == "histories" and optimum is not None and optimum.policy is not None:
+                self._adopt(optimum.policy, optimum.measurement)
+            if ending not in (None, CertificateStatus.GAP):
+                return False
+            if len(bounds.ladder.rungs) > count or bounds.ladder.done:
+                return True
+        return False
 
     def _take_policy_turn(self) -> bool:
         """Search one larger class, begun at the best policy or at that of the late agent; return whether there is more.
