@@ -530,7 +530,9 @@ class CertificateSearch:
         if turn.machine is None:
             ladder.resume(deadline=deadline, tolerance=finest if turn.thorough else self.tolerance)
             return None
-        last = isinstance(turn.machine, ObservationTree) and (ladder.aware or turn.delay > self.process.horizon)
+        last = isinstance(turn.machine, ObservationTree) and (
+            ladder.aware or turn.delay >= max(self.process.horizon, 1)
+        )
         needed = finest if last or turn.thorough else self.tolerance
         fits = ladder.climb(turn.machine, deadline=deadline, tolerance=needed, memory=turn.memory, delay=turn.delay)
         if not fits or not last:
@@ -573,13 +575,13 @@ class CertificateSearch:
         """Yield machines and delays for agents that see the observations late, from cheap to fine.
 
         A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
-        memory and time. On each scale comes the full tree with the longest delay that fits: beyond the horizon it gives
-        the optimum itself. Where it fits with none, rounded beliefs take its place, with longer and longer delays as
+        memory and time. On each scale comes the full tree with the longest delay that fits: as long as the horizon it
+        gives the optimum itself, since the last action hides nothing. Where it fits with none, rounded beliefs take its place, with longer and longer delays as
         long as they lower the bound. An ascent goes on until little of the gap is left for it to close, since finer
         ones are slower still.
         """
         ladder, horizon = self.ladder, self.process.horizon
-        delays = sorted({*(delay for delay in (1, 2, 3, 4, 6, 8, 12, 16) if delay <= horizon), horizon + 1})
+        delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})
         longest, first = -1, 0  # with the full tree, and with rounded beliefs
         for memory, nodes, share, least in _SCALES:
             if deadline.left is not None and deadline.left < least:

@@ -59,7 +59,7 @@ class Layers:
     machine: str
     layers: tuple[Layer, ...]
     root: IntArray  # [(start state, observation)]: entries at time 0
-    outcome: csr_array  # [cell, entry of the last layer]: chance that it ends in the cell (end node, secret value)
+    ending: tuple[csr_array, ...]  # chances: from entries of the last layer, emission by emission, to cells
     cell_start: IntArray  # [end node + 1]
     cell_secret: IntArray  # [cell]
     settled: BoolArray  # [end node]: whether the secret is settled there
@@ -72,8 +72,20 @@ class Layers:
 
     @property
     def most_ends(self) -> int:
-        """Return the most cells that one entry of the last layer can end in."""
-        return int(np.bincount(self.outcome.indices).max(initial=1))
+        """Return how many terms are added up at most, from the costs of cells to the value of a last entry."""
+        return sum(int(np.bincount(step.indices).max(initial=1)) for step in self.ending)
+
+    def end(self, mass: FloatArray) -> FloatArray:
+        """Return [cell] the masses in which those of the last layer's entries end. mass: [entry]."""
+        for step in self.ending:
+            mass = step @ mass
+        return mass
+
+    def expect(self, costs: FloatArray) -> FloatArray:
+        """Return [entry of the last layer] the expected cost of the cell in which it ends. costs: [cell]."""
+        for step in reversed(self.ending):
+            costs = step.T @ costs
+        return costs
 
 
 class _Nodes(NamedTuple):
@@ -84,6 +96,16 @@ class _Nodes(NamedTuple):
     settled: BoolArray  # [node]
     start: IntArray  # [node + 1]
     pair: IntArray  # [entry]
+
+
+class _Places(NamedTuple):
+    """Where runs stand while the last states emit."""
+
+    codes: IntArray  # [place, part], of the machine
+    observation: IntArray  # [place]
+    settled: BoolArray  # [place]
+    waiting: IntArray  # [place, state]: kinds of the states that are still to emit, the next one first
+    secret: IntArray  # [place]
 
 
 def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: int, stop: Stop) -> Layers:
@@ -202,40 +224,57 @@ class _LayerBuilder:
             else self.machine.step(read, codes, observation)
         )
 
-    def cells(self, nodes: _Nodes) -> tuple[csr_array, IntArray, IntArray, BoolArray]:
-        """Let the states that wait emit, and return the secret values that occur per node after that.
+    def cells(self, nodes: _Nodes) -> tuple[tuple[csr_array, ...], IntArray, IntArray, BoolArray]:
+        """Let the states that wait emit, one after the other, and return the secret values that occur per node then.
 
-        nodes: of the last level. Returns [cell, entry] chances, [end node + 1] where its cells begin, [cell] -> secret
-        value and [end node] whether the secret is settled. A settled node is an end node as it is.
+        nodes: of the last level. Returns the chances of `Layers.ending`, [end node + 1] where its cells begin, [cell]
+        -> secret value and [end node] whether the secret is settled. Entries with the same node, secret value and kinds
+        of states that wait are one from here on; a settled node is an end node as it is.
         """
         from scipy.sparse import csr_array
 
         windows, process = self.decisions.windows, self.decisions.process
         owner = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
         window = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
-        settled, codes, observation = nodes.settled[owner], nodes.codes[owner], nodes.observation[owner]
-        entry: IntArray = np.arange(owner.size)
-        chance: FloatArray = np.ones(owner.size)
+        places = _Places(
+            nodes.codes[owner], nodes.observation[owner], nodes.settled[owner], windows.waiting[window],
+            process.secret[window],
+        )  # fmt: skip
+        number, places, end = self._merge(places)
+        ending = [csr_array((np.ones(number.size), (number, np.arange(number.size))), shape=(end.size, number.size))]
         for step in range(windows.delay):
-            waiting = windows.waiting[window[entry], step]
-            emits = (waiting >= 0) & ~settled
-            self.check(int(np.diff(windows.emission.starts)[waiting[emits]].sum()) + int((~emits).sum()))
             self.stop.check()
-            kept = np.flatnonzero(~emits)
-            position, emitted = expand_rows(windows.emission.starts, waiting[emits])
-            source = np.flatnonzero(emits)[position]
-            shown = windows.emission.columns[emitted]
-            read = self._read(process.horizon + 1 + step, codes[source], shown)
-            entry, settled = np.append(entry[kept], entry[source]), np.append(settled[kept], settled[source])
-            codes = np.concatenate((codes[kept], read))
-            observation = np.concatenate((observation[kept], shown))
-            chance = np.concatenate((chance[kept], chance[source] * windows.emission.values[emitted]))
-        end, example = self._number(codes, observation, settled)
-        secret = process.secret[window[entry]]
-        cells, cell = np.unique(end * process.num_secrets + secret, return_inverse=True)
-        counts = np.bincount(cells // process.num_secrets, minlength=example.size)
-        outcome = csr_array((chance, (cell.reshape(-1), entry)), shape=(cells.size, owner.size))
-        return outcome, np.concatenate(([0], np.cumsum(counts))), cells % process.num_secrets, settled[example]
+            emits = (places.waiting[:, 0] >= 0) & ~places.settled
+            kept, emitting = np.flatnonzero(~emits), np.flatnonzero(emits)
+            position, emitted = expand_rows(windows.emission.starts, places.waiting[emitting, 0])
+            self.check(position.size + kept.size)
+            source = np.concatenate((kept, emitting[position]))
+            chance = np.concatenate((np.ones(kept.size), windows.emission.values[emitted]))
+            codes, observation = places.codes[source], places.observation[source]
+            observation[kept.size :] = windows.emission.columns[emitted]
+            codes[kept.size :] = self._read(process.horizon + 1 + step, codes[kept.size :], observation[kept.size :])
+            count = end.size
+            after = _Places(
+                codes, observation, places.settled[source], places.waiting[source, 1:], places.secret[source]
+            )
+            number, places, end = self._merge(after)
+            ending.append(csr_array((chance, (number, source)), shape=(end.size, count)))
+        _, example = np.unique(end, return_index=True)
+        counts = np.bincount(end, minlength=example.size)
+        return (
+            tuple(ending), np.concatenate(([0], np.cumsum(counts))), places.secret, places.settled[example]
+        )  # fmt: skip
+
+    def _merge(self, places: _Places) -> tuple[IntArray, _Places, IntArray]:
+        """Return [case] its number among distinct places, these, and [place] the number of its node; by node."""
+        end, _ = self._number(places.codes, places.observation, places.settled)
+        key = end
+        for part in (*np.where(places.settled[:, None], -1, places.waiting).T, places.secret):
+            _, key = np.unique(key * (int(part.max(initial=0)) + 2) + part + 1, return_inverse=True)
+        _, example, number = np.unique(key, return_index=True, return_inverse=True)
+        codes, observation, settled, waiting, secret = places
+        chosen = _Places(codes[example], observation[example], settled[example], waiting[example], secret[example])
+        return number.reshape(-1), chosen, end[example]
 
     def _ahead(self, nodes: _Nodes) -> tuple[IntArray, IntArray]:
         """Return [next] node and [next] state: every (node, state that may come next), ascending."""

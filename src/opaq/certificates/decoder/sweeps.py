@@ -150,7 +150,7 @@ class Sweeper:
         for time in range(self.horizon):
             mass = self._push(time, mass, used[time])
         kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
-        masses = self.layers.outcome @ mass
+        masses = self.layers.end(mass)
         return Flow(masses, self._payoffs(mass, used), used)
 
     def window_use(self) -> FloatArray:
@@ -256,7 +256,7 @@ class Sweeper:
         """Return [entry of the last layer]: the cost of its cell and what its state pays in the end."""
         final = self.decisions.final(costs.multipliers)
         state = self.decisions.moves.pair_state[self.layers.layers[-1].pair]
-        return np.asarray(self.layers.outcome.T @ costs.cells + final[state])
+        return self.layers.expect(costs.cells) + final[state]
 
     def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
         """Return [choice] what choices pay at a time, by the multipliers, and [(pair, action)] the penalties."""
