@@ -576,9 +576,9 @@ class CertificateSearch:
 
         A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
         memory and time. On each scale comes the full tree with the longest delay that fits: as long as the horizon it
-        gives the optimum itself, since the last action hides nothing. Where it fits with none, rounded beliefs take its place, with longer and longer delays as
-        long as they lower the bound. An ascent goes on until little of the gap is left for it to close, since finer
-        ones are slower still.
+        gives the optimum itself, since the last action hides nothing. Where it fits with none, rounded beliefs take its
+        place, with longer and longer delays as long as they lower the bound. An ascent goes on until little of the gap
+        is left for it to close, since finer ones are slower still.
         """
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})

@@ -239,6 +239,25 @@ def solve_to_gap(
 
 
 @dataclass(slots=True)
+class _Side:
+    """One of the two sides of a search to a gap, and how it has done."""
+
+    take: Callable[[], bool]  # takes one turn, and returns whether there is more to try
+    open: bool = True
+    rate: float = math.inf  # by how much it moved the gap per second, later turns weighing more
+    spent: float = 0.0  # seconds
+    waited: int = 0  # turns of the other side since its last one
+    patience: int = _PATIENCE  # how many it waits at most
+
+    def note(self, moved: float, seconds: float) -> None:
+        """Note by how much a turn has moved the gap, and how long it took."""
+        rate = moved / max(seconds, 1e-3)
+        self.rate = rate if math.isinf(self.rate) else 0.5 * (self.rate + rate)
+        self.spent, self.waited = self.spent + seconds, 0
+        self.patience = _PATIENCE if moved > _LEAST_GAIN else 2 * self.patience
+
+
+@dataclass(slots=True)
 class _GapSearch:
     """One search to a gap: the best policy and the bound so far, and the two sides that move them."""
 
@@ -251,8 +270,8 @@ class _GapSearch:
     on_gap: Callable[[GapStep], None] | None
     work: str = ""
     _classes: list[PolicyClass] = field(default_factory=list)  # larger ones that are still to be searched
-    _by_length: dict[int, PolicyClass] = field(default_factory=dict)  # all of them, by how many states they look at
-    _forgotten: tuple[int, int] = (0, 0)  # delay and rounds of the late agent whose policy was taken last
+    _searched: list[PolicyClass] = field(default_factory=list)  # those that were
+    _forgotten: int = 0  # rounds of the late agent when its policy was taken last
     _best: Solution = field(init=False)
     _bounds: CertificateSearch = field(init=False)
 
@@ -285,8 +304,6 @@ class _GapSearch:
         bounds = CertificateSearch.of(start, aware=aware)
         self._best, self._bounds = solution, bounds
         self._classes = list(larger_classes(problem, aware=aware))
-        if not aware:
-            self._by_length = {_length(one): one for one in self._classes}
         status = CertificateStatus.TIME
         with suppress(StoppedError):
             status = self._close_in()
@@ -304,32 +321,27 @@ class _GapSearch:
         """
         bounds = self._bounds
         turns = bounds.choose_turns(self.deadline)
-        rates, waited = {"policy": math.inf, "bound": math.inf}, {"policy": 0, "bound": 0}
-        patience, spent = {"policy": _PATIENCE, "bound": _PATIENCE}, {"policy": 0.0, "bound": 0.0}
-        first = 2  # turns of the bound that come first: they are cheap, and may prove the optimum at once
-        while rates:
-            if self._reached():
-                return CertificateStatus.GAP
+        policy, bound = _Side(self._take_policy_turn), _Side(lambda: self._take_bound_turn(turns))
+        opening = 2  # turns of the bound that come first: they are cheap, and may prove the optimum at once
+        while not self._reached():
             self.stop.check()
-            idle = max(rates.values()) < _SLOW
-            side = max(
-                rates, key=lambda name: (-spent[name],) if idle else (waited[name] >= patience[name], rates[name])
-            )  # fmt: skip
-            opening = first > 0 and "bound" in rates
-            if opening:
-                side, first = "bound", first - 1
+            policy.open = self._more_policies
+            sides = [side for side in (policy, bound) if side.open]
+            if not sides:
+                break
+            if opening and bound.open:
+                chosen, opening = bound, opening - 1
+            elif max(side.rate for side in sides) < _SLOW:
+                chosen = min(sides, key=lambda side: side.spent)
+            else:
+                chosen = max(sides, key=lambda side: (side.waited >= side.patience, side.rate))
             clock, before = Deadline(), self._gap_now()
-            more = self._take_bound_turn(turns) if side == "bound" else self._take_policy_turn()
-            moved = before - self._gap_now() if math.isfinite(before) else 0.0
-            rate = moved / max(clock.elapsed, 1e-3)
-            spent[side] += clock.elapsed
-            patience[side] = _PATIENCE if moved > _LEAST_GAIN else 2 * patience[side]
-            if not more:
-                rates.pop(side, None)
-            elif not opening:
-                rates[side] = rate if math.isinf(rates[side]) else 0.5 * (rates[side] + rate)
-            for name in waited:
-                waited[name] = 0 if name == side else waited[name] + 1
+            chosen.open = chosen.take()
+            for side in (policy, bound):
+                side.waited += 1
+            chosen.note(before - self._gap_now() if math.isfinite(before) else 0.0, clock.elapsed)
+        else:
+            return CertificateStatus.GAP
         if bounds.optimum is not None and self._gap_now() <= 1e-4:
             return CertificateStatus.OPTIMUM
         return CertificateStatus.FINEST
@@ -362,63 +374,48 @@ class _GapSearch:
         return False
 
     def _take_policy_turn(self) -> bool:
-        """Search one larger class, begun at the best policy or at that of the late agent; return whether there is more.
+        """Search one larger class, from the best policy and from that of the late agent; return whether there is more.
 
-        Where the bound has just moved on, it is the class that looks at the windows of its late agent.
+        When all were searched, the class of the best policy is searched again.
         """
-        best, warm = self._best, list[Policy]()
-        late = self._forget()
-        if late is not None:
-            policy_class, warm = late.policy_class, [late]
-        elif self._classes:
-            policy_class = self._classes[0]
-        else:
-            return False
-        fits = contains(policy_class, best.policy.policy_class)
-        if late is None and not fits:  # such as all states, by the history program
-            self._classes.pop(0)
-            return True
+        best = self._best
+        policy_class = self._classes[0] if self._classes else best.policy.policy_class
+        late = self._forget(policy_class)
+        warm = [best.policy] if contains(policy_class, best.policy.policy_class) else []
+        warm += [late] if late is not None else []
         self.work = class_name(policy_class)
         before = best.measurement.uncertainty.lower
-        seconds = max(self.deadline.share(_TURN) or 0.0, _LEAST_TURN)
-        options = replace(
-            self.options, sequences=0, conditions=None, memory_nodes=None, starts=self.options.starts or 1
-        )
+        seconds, starts = max(self.deadline.share(_TURN) or 0.0, _LEAST_TURN), self.options.starts or 1
+        options = replace(self.options, sequences=0, conditions=None, memory_nodes=None, starts=starts)
         clock = Deadline(seconds)
         with suppress(BudgetError, StoppedError), self.stop.stage(seconds):
-            found = solve_class(
-                self.problem,
-                policy_class,
-                options,
-                warm=(*([best.policy] if fits else ()), *warm),
-                on_step=self.on_step,
-                stop=self.stop,
-            )
+            found = solve_class(self.problem, policy_class, options, warm=warm, on_step=self.on_step, stop=self.stop)
             if found.measurement.beats(best.measurement):
                 self._take(found)
         self.stop.check()
         gained = self._best.measurement.uncertainty.lower - before > _LEAST_GAIN
-        if late is None and not (clock.passed and gained):  # it has settled, or time does not help it
-            self._classes.pop(0)
-        return True
+        if self._classes and not (clock.passed and gained):  # it has settled, or time does not help it
+            self._searched.append(self._classes.pop(0))
+        return self._more_policies
 
-    def _forget(self) -> Policy | None:
-        """Return the policy of the late agent of the newest bound, without what it observes, if it is a new one."""
+    @property
+    def _more_policies(self) -> bool:
+        """Return whether there is a class to search, or the late agent has become better since its policy was taken."""
         newest = self._bounds.ladder.newest
-        if newest is None:
+        better = newest is not None and newest.rounds >= 2 * self._forgotten
+        return bool(self._classes) or (better and self._best.policy.policy_class in self._searched)
+
+    def _forget(self, policy_class: PolicyClass) -> Policy | None:
+        """Return the policy of the late agent of the newest bound without what it observes, as one of a class."""
+        newest = self._bounds.ladder.newest
+        if newest is None or self._bounds.ladder.aware:
             return None
-        delay, rounds = newest.sweeper.decisions.windows.delay, newest.rounds
-        policy_class = self._by_length.get(max(delay, 1))
-        known, at = self._forgotten
-        if policy_class is None or (delay == known and rounds < 2 * at):
-            return None
-        self._forgotten = (delay, rounds)
-        try:
+        self._forgotten = newest.rounds
+        with suppress(BudgetError):
             product = compile_problem(self.problem, policy_class, stop=self.stop)
             pi = forget_observations(newest.sweeper, self._bounds.products.of(STATE_CLASS), product)
-        except BudgetError:
-            return None
-        return None if pi is None else product.policy(pi)
+            return None if pi is None else product.policy(pi)
+        return None
 
     def _adopt(self, policy: Policy, measurement: Measurement | None) -> None:
         """Take a policy that another program has found, if it is better."""

@@ -19,7 +19,7 @@ from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray, SparseRows, expand_rows, floats, indices, ints
 from opaq.product.process import Edges, HiddenProcess, Pairs
 
-_MOST_WINDOWS = 200_000
+_MOST_WINDOWS = 400_000
 _LARGEST_CODE = 2**62  # windows are numbered in 64 bits
 
 
