@@ -9,10 +9,13 @@ import opaq
 from opaq.certificates.decoder.ascent import Ascent
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.delay import delay_observations
+from opaq.certificates.decoder.forget import forget_observations
 from opaq.certificates.decoder.layers import build_layers
 from opaq.certificates.decoder.machines import ObservationMachine, ObservationTree, rounded_belief_machine
 from opaq.certificates.decoder.sweeps import Sweeper
+from opaq.certificates.gap import larger_classes
 from opaq.certificates.payoffs import largest_payoffs, payoff_scales
+from opaq.model.conditions import CurrentState, LastStates
 from opaq.model.policy import PolicyClass
 from opaq.product.compile import Product, compile_problem
 from opaq.stop import Stop
@@ -21,16 +24,20 @@ from random_problems import random_problem
 SEEDS = range(12)
 
 
-def bound(product: Product, machine: ObservationMachine, delay: int, *, rounds: int) -> float:
+def begin(product: Product, machine: ObservationMachine, delay: int) -> Ascent:
     decisions = Decisions.of(product.process, delay=delay)
     layers = build_layers(decisions, machine, memory=1 << 28, stop=Stop())
     largest = largest_payoffs(Decisions.of(product.process), stop=Stop())
-    ascent = Ascent.of(
+    return Ascent.of(
         Sweeper.of(decisions, layers, Stop()),
         product.problem.task.of.over(product.secret_values),
         multipliers=np.zeros(len(decisions.names)),
         scales=payoff_scales(product.process, largest),
     )
+
+
+def bound(product: Product, machine: ObservationMachine, delay: int, *, rounds: int) -> float:
+    ascent = begin(product, machine, delay)
     for _ in range(rounds):
         ascent.round()
     return ascent.least
@@ -67,6 +74,43 @@ def test_rounded_beliefs_bound_from_above_however_coarse(seed: int) -> None:
     )
     for machine in (fine, coarse):
         assert bound(product, machine, 1, rounds=60) >= optimum.value.lower - 1e-9
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_policy_of_an_agent_that_sees_nothing_is_the_optimal_one(seed: int) -> None:
+    product = compiled(seed)
+    optimum = opaq.history_program(product.problem, gap=1e-5)
+    if optimum.value is None:
+        pytest.skip("the task of this problem is not met by any policy")
+    length = product.process.horizon
+    ascent = begin(product, ObservationTree(), max(length, 1))
+    for _ in range(400):
+        ascent.round()
+    known = next(iter(larger_classes(product.problem, aware=False))).conditions[1:]
+    fine = compile_problem(product.problem, PolicyClass((LastStates(max(length, 1)), *known)))
+    pi = forget_observations(ascent.sweeper, product, fine)
+    if product.problem.observer.action_emission is not None:
+        assert pi is None, "the model's state does not tell which action led to it"
+        return
+    assert pi is not None
+    assert np.add.reduceat(pi, fine.process.row_start[:-1]) == pytest.approx(1.0)
+    reached = opaq.measure(product.problem, fine.policy(pi))
+    assert reached.uncertainty.value >= optimum.value.lower - 5e-2, "the task may be missed by a little, and so gain"
+    coarse = compile_problem(product.problem, PolicyClass((CurrentState(), *known)))
+    assert forget_observations(ascent.sweeper, product, coarse) is not None
+
+
+def test_windows_that_wait_alike_are_counted_once() -> None:
+    process = compile_problem(opaq.load_problem("grid-last-state-4"), PolicyClass(("state",))).process
+    assert np.unique(process.emission.dense(), axis=0).shape[0] < process.num_states / 3
+    sizes = [delay_observations(process, delay).newest.size for delay in (1, 2, 3)]
+    assert sizes[0] < 4 * process.num_states
+    assert sizes[2] < 4 * sizes[1], "where a state emits is known by its kind: windows of states grow by about 9"
+    windows = delay_observations(process, 2)
+    kept = np.unique(windows.alike)
+    assert (windows.alike[kept] == kept).all()
+    assert (windows.newest[windows.alike] == windows.newest).all()
+    assert (windows.waiting[windows.alike] == windows.waiting).all()
 
 
 def test_windows_emit_what_their_oldest_state_emits() -> None:

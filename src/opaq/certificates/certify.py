@@ -509,18 +509,23 @@ class CertificateSearch:
         return ladder.done and (ladder.infeasible or ladder.best.bound - ladder.achieved <= _CLOSE)
 
     @property
+    def finest(self) -> float:
+        """Return what may be left to gain on the last machine."""
+        return max(self.gap / 20.0, _TOLERANCE)
+
+    @property
     def tolerance(self) -> float:
         """Return what may be left to gain on one machine when a finer one takes its place: a share of the gap."""
         gap = self.ladder.best.bound - self.ladder.achieved
-        return max(self.gap / 20.0, _TOLERANCE, _MOVE_ON * gap if math.isfinite(gap) else 0.0)
+        return max(self.finest, _MOVE_ON * gap if math.isfinite(gap) else 0.0)
 
     def take_turn(self, turn: BoundTurn, deadline: Deadline) -> CertificateStatus | None:
         """Take one turn, and return how the search ended if nothing is left after it.
 
         deadline: of the turn. Raises StoppedError when the stop is requested meanwhile.
         """
-        ladder = self.ladder
-        finest = max(self.gap / 20.0, _TOLERANCE)
+        ladder, finest = self.ladder, self.finest
+        ladder.stop.check()
         if turn.kind == "histories":  # the optimum of a small problem is cheap
             self.optimum = climb_histories(ladder, self.products.of(STATE_CLASS), deadline)
             proven = self.optimum is not None and self.optimum.status is HistoryStatus.OPTIMAL
@@ -568,8 +573,8 @@ class CertificateSearch:
             window = ObservationWindow(length, process.num_observations)
             yield BoundTurn("machine", 0.5, Both(graphs[-1], window) if graphs else window)
         yield BoundTurn("machine", 1.0, ObservationTree())
-        while not self.ladder.settled(0.0):
-            yield BoundTurn("resume", 1.0)
+        while not self.ladder.settled(self.finest):
+            yield BoundTurn("resume", 0.2)
 
     def _choose_delays(self, deadline: Deadline) -> Iterator[BoundTurn]:
         """Yield machines and delays for agents that see the observations late, from cheap to fine.
@@ -604,15 +609,15 @@ class CertificateSearch:
                     first = index
                 elif index > first:
                     break
-        while not ladder.settled(0.0):
-            yield BoundTurn("resume", 1.0)
+        while not ladder.settled(self.finest):
+            yield BoundTurn("resume", 0.2)
 
     def _go_on(self, turn: BoundTurn) -> Iterator[BoundTurn]:
         """Yield a turn of a machine and, where it fits, turns that go on with it until little of the gap is left."""
         count = len(self.ladder.rungs)
         yield turn
         while len(self.ladder.rungs) > count and not self.ladder.settled(self.tolerance):
-            yield BoundTurn("resume", turn.share, thorough=turn.thorough)
+            yield BoundTurn("resume", 0.2, thorough=turn.thorough)
 
     def _rounded_beliefs(self, nodes: int) -> Iterator[ObservationMachine]:
         """Yield rounded beliefs of the policy, then of the uniform one, each with fewer and fewer nodes."""

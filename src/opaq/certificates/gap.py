@@ -32,13 +32,12 @@ from opaq.certificates.certify import (
     CertifiedSolution,
     certify,
 )
-from opaq.certificates.decoder.delay import delay_observations
 from opaq.certificates.decoder.forget import forget_observations
 from opaq.certificates.decoder.search import BoundStep
 from opaq.certificates.least.policy import solve_belief
 from opaq.errors import BudgetError, Fault, InputError, check_types, is_flag
 from opaq.load import as_policy, as_problem
-from opaq.model.arrays import SparseRows, ints
+from opaq.model.arrays import FloatArray, SparseRows, ints
 from opaq.model.conditions import (
     AutomatonState,
     BeliefNode,
@@ -56,6 +55,7 @@ from opaq.model.problem import Problem
 from opaq.model.secret import InitialState, Language, Visited
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.compile import compile_problem
+from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_secret
 from opaq.solvers import solve as search
 from opaq.solvers.loop import Progress
@@ -515,14 +515,24 @@ def larger_classes(problem: Problem, *, aware: bool) -> Iterator[PolicyClass]:
         for count in range(1, problem.horizon + 2):
             yield PolicyClass((head, *others, Observations(count), *clock))
         return
+    paths, begun = _count_paths(process)
     for count in range(length + 1, problem.horizon + 2):
-        try:
-            windows = delay_observations(process, count - 1).newest.size
-        except BudgetError:
-            return
-        if windows * (problem.horizon + 1) * actions > _MOST_SLOTS:
+        if np.minimum(begun, paths[np.minimum(np.arange(begun.size), count - 1)]).sum() * actions > _MOST_SLOTS:
             return
         yield PolicyClass((LastStates(count), *known, *clock))
+
+
+def _count_paths(process: HiddenProcess) -> tuple[FloatArray, FloatArray]:
+    """Return [steps] how many paths of product states have so many steps, and how many of them begin at the start."""
+    from scipy.sparse import csr_array
+
+    size, last = process.num_states, int(process.edge_start[process.num_states])
+    links = (np.ones(last), process.edge_target[:last], process.edge_start[: size + 1])
+    onward, ahead = csr_array(links, shape=(size, size)), [np.ones(size)]
+    for _ in range(process.horizon):
+        ahead.append(np.minimum(onward @ ahead[-1], _MOST_SLOTS + 1.0))
+    start = np.unique(process.edge_target[last:])
+    return np.array([one.sum() for one in ahead]), np.array([one[start].sum() for one in ahead])
 
 
 def _visit_memory(problem: Problem) -> Memory:

@@ -184,7 +184,7 @@ class BoundSearch:
     def resume(self, *, deadline: Deadline, tolerance: float) -> None:
         """Go on with the ascent that was begun last, or with that of the lowest bound where it has no more to give."""
         for ascent in (self.newest, self._best_ascent):
-            if ascent is not None and self._left(ascent) > tolerance:
+            if ascent is not None and self._left(ascent) > max(tolerance, _NOTHING):
                 self._ascend(ascent, deadline, tolerance, last=deadline)
                 return
 
