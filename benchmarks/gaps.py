@@ -1,7 +1,7 @@
 """Solve to a gap: policy and bound of paper scenarios, examples and random problems, after the same time each.
 
     python benchmarks/gaps.py                              # all, 60 s each
-    python benchmarks/gaps.py --problems random --count 20 --time-limit 60
+    python benchmarks/gaps.py --problems random hard --count 20 --time-limit 60
     python benchmarks/gaps.py --problems paper small --beside   # also what plain `solve` reaches in the same time
 
 Printed for every problem: what the policy reaches, what no policy exceeds, the gap as a share of the bound, the class
@@ -30,7 +30,9 @@ ROUNDING = 1e-9
 def main() -> int:
     """Run the problems asked for and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", nargs="*", default=["paper", "small", "random"], help="paper, small, random")
+    parser.add_argument(
+        "--problems", nargs="*", default=["paper", "small", "random"], help="paper, small, random, hard"
+    )
     parser.add_argument("--count", type=int, default=20, help="how many random problems")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for each")
     parser.add_argument("--gap", default="0.01%", help="where a search ends before its time")
@@ -39,6 +41,7 @@ def main() -> int:
     named = [*(PAPER if "paper" in chosen.problems else ()), *(SMALL if "small" in chosen.problems else ())]
     problems = [opaq.load_problem(name) for name in named]
     problems += [random_problem(seed) for seed in range(chosen.count if "random" in chosen.problems else 0)]
+    problems += [random_problem(seed, hard=True) for seed in range(chosen.count if "hard" in chosen.problems else 0)]
     gaps, crossed = [], 0
     for problem in problems:
         begun = perf_counter()

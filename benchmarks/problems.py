@@ -25,11 +25,14 @@ MODELS = Path(__file__).parent / "models"
 Spec = dict[str, Any]
 
 
-def random_problem(seed: int) -> opaq.Problem:
-    """Return a problem of 10 to 60 product states whose requirement binds; the same seed gives the same problem."""
+def random_problem(seed: int, *, hard: bool = False) -> opaq.Problem:
+    """Return a problem of 10 to 60 product states whose requirement binds; the same seed gives the same problem.
+
+    hard: with horizons up to 9 (else 7) and up to 5 observations (else 4): millions of observation sequences.
+    """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(19,)))
     while True:
-        spec = {"name": f"random-{seed}", **_random_spec(rng)}
+        spec = {"name": f"random-{seed}", **_random_spec(rng, hard=hard)}
         problem = opaq.build_problem(spec)
         process = compile_problem(problem, PolicyClass(("state",))).process
         if not 10 <= process.num_states <= 60:
@@ -40,9 +43,9 @@ def random_problem(seed: int) -> opaq.Problem:
         return opaq.build_problem(spec)
 
 
-def _random_spec(rng: np.random.Generator) -> Spec:
+def _random_spec(rng: np.random.Generator, *, hard: bool) -> Spec:
     """Return the spec of a random model with an observer, a secret and a horizon, without a task."""
-    num_states, num_observations = int(rng.integers(6, 16)), int(rng.integers(3, 5))
+    num_states, num_observations = int(rng.integers(6, 16)), int(rng.integers(3, 6 if hard else 5))
     states, actions = [f"s{k}" for k in range(num_states)], ["a", "b", "c"][: int(rng.integers(2, 4))]
     transitions = {}
     for state in states:
@@ -88,7 +91,7 @@ def _random_spec(rng: np.random.Generator) -> Spec:
         },
         "observer": {"emissions": emissions},
         "secret": secret,
-        "horizon": int(rng.integers(4, 8)),
+        "horizon": int(rng.integers(4, 10 if hard else 8)),
         "policy": {"conditions_on": ["state"]},
     }
 
