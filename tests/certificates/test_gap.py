@@ -9,6 +9,7 @@ import pytest
 
 import opaq
 from commands import opaq_command
+from opaq.certificates.certify import CertificateStatus
 from opaq.certificates.gap import Gap, larger_classes
 from opaq.solvers.policy_classes import contains
 from opaq.solvers.strategy import Status
@@ -46,6 +47,23 @@ def test_without_time_there_is_a_policy_a_bound_and_the_gap_so_far() -> None:
     assert answer.certificate.gap is not None
     assert math.isfinite(answer.certificate.gap)
     assert answer.solution.measurement.feasible
+
+
+def test_an_interrupt_gives_policy_bound_and_gap_so_far() -> None:
+    stop = opaq.Stop()
+
+    def interrupt(step: opaq.GapStep) -> None:
+        if step.bound < 1.58:
+            stop.request()
+
+    answer = opaq.solve("grid-initial-state-4", gap=0, time_limit=20, starts=1, on_gap=interrupt, stop=stop)
+    reached, certificate = answer.solution.measurement.uncertainty.lower, answer.certificate
+    assert answer.solution.status is Status.INTERRUPTED
+    assert answer.solution.measurement.feasible
+    assert certificate.status is CertificateStatus.INTERRUPTED
+    assert reached <= certificate.bound < 1.58
+    assert certificate.gap == pytest.approx(certificate.bound - reached)
+    assert answer.solution.seconds < 20
 
 
 def test_larger_classes_contain_the_own_class_and_each_other() -> None:
