@@ -66,6 +66,7 @@ _SCALES = ((256 << 20, 1_000, 0.3, 0.0), (1 << 30, 8_000, 0.4, 10.0), (4 << 30, 
 # bytes, nodes and share of the time of one turn; seconds that must be left, since larger layers take long to build
 _NO_GAIN = 1e-4  # a longer delay that lowers the bound by less does not pay
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
+_BYTES_A_SECOND = 5e6  # of the time left: what layers of the first scale may take
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
@@ -589,8 +590,11 @@ class CertificateSearch:
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})
         longest, first = -1, 0  # with the full tree, and with rounded beliefs
         for memory, nodes, share, least in _SCALES:
-            if deadline.left is not None and deadline.left < least:
-                break
+            if deadline.left is not None:
+                if deadline.left < least:
+                    break
+                if not least:  # so that there is some bound soon
+                    memory = min(memory, max(_SMALL, round(_BYTES_A_SECOND * deadline.left)))
             for index in range(len(delays) - 1, longest, -1):
                 count = len(ladder.rungs)
                 yield from self._go_on(

@@ -19,7 +19,7 @@ from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray, SparseRows, expand_rows, floats, indices, ints
 from opaq.product.process import Edges, HiddenProcess, Pairs
 
-_MOST_WINDOWS = 400_000
+MOST_WINDOWS = 400_000
 _LARGEST_CODE = 2**62  # windows are numbered in 64 bits
 
 
@@ -36,10 +36,10 @@ class Windows:
     alike_pair: IntArray  # [(window, observation)] -> the same for pairs
 
 
-def delay_observations(process: HiddenProcess, delay: int) -> Windows:
+def delay_observations(process: HiddenProcess, delay: int, *, most: int = MOST_WINDOWS) -> Windows:
     """Return the process on windows of `delay` + 1 product states in which every emission comes `delay` steps late.
 
-    Raises BudgetError when there are too many windows.
+    most: how many windows there may be. Raises BudgetError when there are more.
     """
     if delay == 0:
         states, none = np.arange(process.num_states), np.zeros((process.num_states, 0), int)
@@ -63,8 +63,8 @@ def delay_observations(process: HiddenProcess, delay: int) -> Windows:
     while frontier.size:
         frontier = np.setdiff1d(follow(frontier)[2], codes)
         codes = np.union1d(codes, frontier)
-        if codes.size > _MOST_WINDOWS:
-            raise BudgetError(f"there are more than {_MOST_WINDOWS:,} windows of {delay + 1} states")
+        if codes.size > most:
+            raise BudgetError(f"there are more than {most:,} windows of {delay + 1} states")
     owner, edge, after = follow(codes)
     newest = codes % base - 1
     digits = codes[:, None] // base // kinds ** np.arange(delay - 1, -1, -1) % kinds - 1  # [window, delay]

@@ -14,6 +14,7 @@ import numpy as np
 
 from opaq.certificates.decoder.ascent import Ascent, Penalties, Proof
 from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.delay import MOST_WINDOWS
 from opaq.certificates.decoder.layers import Layers, build_layers
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.sweeps import Sweeper
@@ -28,6 +29,7 @@ _MIXED_IN_LATE = 0.05  # the same, of an agent that sees the observations late
 _NOTHING = 1e-6  # of the bound: less is not worth a round
 _AGREEMENT = 1e-9  # between bounds and measurements
 _PATIENCE = 2.0  # seconds between reports
+_BYTES_A_WINDOW = 1_000  # the tables of late agents
 _FEWEST_ROUNDS = 3
 _ENOUGH_ROUNDS = 400  # before penalties are worth trying
 _FIRST_SHARE = 0.4  # of a machine's time for agents that see the observations, where the others are bounded after them
@@ -137,10 +139,10 @@ class BoundSearch:
         """
         most = min(memory or self.memory, self.memory)
         try:
-            layers = build_layers(self._decide_late(delay), machine, memory=most, stop=self.stop)
+            decisions = self._decide_late(delay, most)
+            layers = build_layers(decisions, machine, memory=most, stop=self.stop)
         except BudgetError:
             return False
-        decisions = self._decide_late(delay)
         penalties = Penalties.of(decisions) if delay == 0 and not self.aware else None
         both = penalties is not None and penalties.matter
         sweeper = Sweeper.of(decisions, layers, self.stop)
@@ -155,16 +157,17 @@ class BoundSearch:
             self._search(sweeper, penalties, deadline, tolerance, last=deadline)
         return True
 
-    def _decide_late(self, delay: int) -> Decisions:
+    def _decide_late(self, delay: int, memory: int) -> Decisions:
         """Return the decisions of an agent that sees the observations with a delay; the last ones are kept.
 
-        Raises BudgetError when there are too many windows.
+        Raises BudgetError when there are more windows than suit the memory (in bytes).
         """
         if delay == 0:
             return self.decisions
         if self._late is None or self._late.windows.delay != delay:
             process, forever = self.decisions.process, bool(self.decisions.tails.any())
-            self._late = Decisions.of(process, delay=delay, forever=forever, stop=self.stop)
+            most = min(memory // _BYTES_A_WINDOW, MOST_WINDOWS)
+            self._late = Decisions.of(process, delay=delay, most_windows=most, forever=forever, stop=self.stop)
         return self._late
 
     def _search(
