@@ -189,16 +189,17 @@ class NaturalGradient:
         start, opened = state.window
         if state.iteration - opened < max(_WINDOW, (state.iteration - start) / 4):
             return replace(state, standing=np.array([before, low, high]), lacking=np.array([least_lacking, lacking]))
+        noisy = noise > 0.0
         least, noise = self.calm_gain * max(1.0, abs(high)), 0.0 if self.calm_gain < _CALM_GAIN else noise
         calm = high - before <= least + 2.0 * noise and high - low <= _SWING * least + 6.0 * noise
-        stuck = lacking > max(_NEARER * least_lacking, self.tolerance) and state.penalty >= _LARGEST_PENALTY
+        hopeless = lacking > max(_NEARER * least_lacking, _CALM_VIOLATION) and state.penalty >= _LARGEST_PENALTY
         return replace(
             state,
             standing=np.array([max(before, high), worth, worth]),
             lacking=np.array([min(least_lacking, lacking), np.inf]),
             window=np.array([start, state.iteration]),
             calm=bool(calm),
-            stuck=bool(stuck),
+            stuck=bool(hopeless) and not noisy,
         )
 
     def _update(self, objective: Objective, state: NaturalState, here: Slopes, merit: Merit) -> NaturalState:
