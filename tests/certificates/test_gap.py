@@ -49,6 +49,36 @@ def test_without_time_there_is_a_policy_a_bound_and_the_gap_so_far() -> None:
     assert answer.solution.measurement.feasible
 
 
+def test_a_task_that_only_larger_classes_meet_is_solved() -> None:
+    # From the hub to A and, later, to B, or the other way round: the state alone cannot tell what is left to do.
+    home = {"a": {"hub": 1}, "b": {"hub": 1}}
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "name": "errands",
+            "model": {
+                "states": ["hub", "A", "B"],
+                "actions": ["a", "b"],
+                "start": ["hub"],
+                "transitions": {"hub": {"a": {"A": 1}, "b": {"B": 1}}, "A": home, "B": home},
+                "labels": {"first": ["A"], "second": ["B"]},
+            },
+            "observer": {"emissions": {state: {"nothing": 1} for state in ("hub", "A", "B")}},
+            "secret": {"last_state": "first"},
+            "horizon": 3,
+            "task": {
+                "requirements": [{"reach": label, "probability_at_least": 0.9} for label in ("first", "second")],
+            },
+            "policy": {"conditions_on": ["state"]},
+        }
+    )
+    assert not opaq.solve(problem).measurement.feasible
+    answer = opaq.solve(problem, gap="0.1%", time_limit=30)
+    assert answer.solution.status is Status.PROVEN
+    assert answer.solution.measurement.feasible
+    assert answer.solution.measurement.opacity.value == pytest.approx(1.0, abs=2e-3)
+
+
 def test_an_interrupt_gives_policy_bound_and_gap_so_far() -> None:
     stop = opaq.Stop()
 

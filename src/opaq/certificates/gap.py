@@ -285,6 +285,9 @@ class _GapSearch:
                 problem, options=options, initial_policy=initial, on_step=self.on_step, stop=self.stop
             )
         aware = aware or any(one.sees_observations for one in problem.policy_class.conditions)
+        if not problem.task.minimise:
+            self._classes = list(larger_classes(problem, aware=aware))
+            solution = self._meet_the_task(solution)
         if problem.task.minimise or not solution.measurement.feasible:
             bits = self.gap.of_bound(solution.measurement.uncertainty.upper)
             certificate = certify(
@@ -303,7 +306,6 @@ class _GapSearch:
         )
         bounds = CertificateSearch.of(start, aware=aware)
         self._best, self._bounds = solution, bounds
-        self._classes = list(larger_classes(problem, aware=aware))
         status = CertificateStatus.TIME
         with suppress(StoppedError):
             status = self._close_in()
@@ -311,6 +313,19 @@ class _GapSearch:
         if self.stop.interrupted:
             status = CertificateStatus.INTERRUPTED
         return self._finish(solution, bounds.certificate(status, deadline.elapsed))
+
+    def _meet_the_task(self, solution: Solution) -> Solution:
+        """Return a solution that meets the task, of a larger class where none of the problem's does; else the best."""
+        options = replace(self.options, sequences=0, conditions=None, memory_nodes=None)
+        while self._classes and not solution.measurement.feasible and solution.status is not Status.INFEASIBLE:
+            policy_class = self._classes.pop(0)
+            self.work = class_name(policy_class)
+            with suppress(BudgetError, StoppedError), self.stop.stage(self.deadline.share(_TURN)):
+                found = solve_class(self.problem, policy_class, options, on_step=self.on_step, stop=self.stop)
+                solution = found if found.measurement.beats(solution.measurement) else solution
+            if self.stop.requested:
+                break
+        return solution
 
     def _close_in(self) -> CertificateStatus:
         """Take turns of both sides until the gap is reached or both are exhausted; return how it ended.
