@@ -4,12 +4,13 @@
     python -m tests.stress commands          # the same models through every command: an answer, no warning; 40 minutes
     python -m tests.stress solve             # random solves: is every claim of the answer true? 10 minutes
     python -m tests.stress certify           # random certificates: does any policy exceed the bound? 15 minutes
+    python -m tests.stress late              # bounds by late agents against the optimum of tiny models; 10 minutes
     python -m tests.stress least             # lower bounds against all deterministic policies of tiny models; 1 minute
     python -m tests.stress damage            # damaged files of every format; 10 minutes
     python -m tests.stress kill              # kill -9, Ctrl-C, SIGTERM at random instants of solve, measure; 20 minutes
     python -m tests.stress sweep             # sweeps whose drivers and workers are killed, here and on Ray; 10 minutes
 
-The first six try numbered cases in a child process: `--count N` how many, `--seed S` other ones, `--only NUMBER`
+The first seven try numbered cases in a child process: `--count N` how many, `--seed S` other ones, `--only NUMBER`
 replays one, with more words. With every array access of the compiled code checked (kernels without checks are cached
 elsewhere, so the cache must be another one):
 
@@ -27,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from opaq.opacity.kernel_warmup import compile_kernels
-from stress.certifying import try_certificate, try_least
+from stress.certifying import try_certificate, try_late, try_least
 from stress.commanding import COMMANDS, audited_model, try_commands
 from stress.damage import KINDS, try_damage
 from stress.extremes import Case, extreme_model
@@ -38,7 +39,8 @@ from stress.solving import random_task, try_solve
 from stress.sweeping import audit_folder, survey_sweeps
 
 PER_SEED = 1_000_000  # numbers of seed s begin at s times this
-COUNTS = {"measure": 10_000, "commands": 2_000, "solve": 1_000, "certify": 10_000, "least": 1_000, "damage": 6_000}
+COUNTS = {"measure": 10_000, "commands": 2_000, "solve": 1_000, "certify": 10_000}
+COUNTS |= {"late": 2_000, "least": 1_000, "damage": 6_000}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -106,6 +108,8 @@ def numbered_work(options: argparse.Namespace, folder: Path) -> Callable[[int], 
             return try_solve
         case "certify":
             return try_certificate
+        case "late":
+            return try_late
         case "least":
             return try_least
     targets = {}

@@ -10,14 +10,23 @@ import numpy as np
 import opaq
 import oracles
 from least_oracle import least, tiny_problem
-from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow
+from opaq.certificates.decoder.ascent import Ascent
+from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.layers import build_layers
+from opaq.certificates.decoder.machines import ObservationTree, ObservationWindow, rounded_belief_machine
+from opaq.certificates.decoder.sweeps import Sweeper
+from opaq.certificates.payoffs import largest_payoffs, payoff_scales
 from opaq.model.conditions import Observations
 from opaq.model.policy import PolicyClass
+from opaq.model.problem import Task
+from opaq.product.compile import compile_problem
+from opaq.stop import Stop
 from random_problems import random_policy, random_problem
 from stress.runner import Outcome
 
 SECONDS = 0.5  # for every certificate
 POLICIES = 5  # random ones of the problem's class
+ROUNDS = 40  # of every ascent of a late agent
 _ROUNDING = 1e-12  # of the enumeration, which adds up to a thousand logarithms
 
 
@@ -40,6 +49,38 @@ def try_certificate(number: int) -> Outcome:
             if opacity > certificate.upper_bound + _ROUNDING:
                 wrong.append(f"{opacity!r} is above {certificate.upper_bound!r}")
     return Outcome(tuple(wrong), {("status", certificate.status.name.lower()): 1.0})
+
+
+def try_late(number: int) -> Outcome:
+    """Bound one random problem by agents that see the observations late, with every delay, against its optimum.
+
+    The optimum is that of the history program: a policy that was measured. Every second problem has a requirement.
+    """
+    rng = np.random.default_rng(number)
+    problem = random_problem(rng, conditions=("state",), horizon=int(rng.integers(1, 4)), budget=600)
+    if number % 2:
+        problem = replace(problem, task=Task())
+    optimum = opaq.history_program(problem, gap=1e-5, time_limit=2.0).value
+    if optimum is None:
+        return Outcome((), {("late", "no policy meets the task"): 1.0})
+    product = compile_problem(problem, PolicyClass(("state",)))
+    process, uncertainty = product.process, problem.task.of.over(product.secret_values)
+    scales = payoff_scales(process, largest_payoffs(Decisions.of(process), stop=Stop()))
+    rounded = rounded_belief_machine(process, process.uniform(), most_nodes=1 + number % 40, name="rounded")
+    wrong = []
+    for delay in range(process.horizon + 2):
+        decisions = Decisions.of(process, delay=delay)
+        for machine in (ObservationTree(), rounded):
+            layers = build_layers(decisions, machine, memory=1 << 28, stop=Stop())
+            multipliers = np.zeros(len(decisions.names))
+            ascent = Ascent.of(
+                Sweeper.of(decisions, layers, Stop()), uncertainty, multipliers=multipliers, scales=scales
+            )
+            for _ in range(ROUNDS):
+                ascent.round()
+            if ascent.least < optimum.lower - _ROUNDING:
+                wrong.append(f"{optimum.lower!r} is above {ascent.least!r}: {machine.name}, delay {delay}")
+    return Outcome(tuple(wrong), {("late", "bounded"): 1.0})
 
 
 def try_least(number: int) -> Outcome:
