@@ -15,9 +15,10 @@ from opaq.certificates.decoder.machines import ObservationMachine, ObservationTr
 from opaq.certificates.decoder.sweeps import Sweeper
 from opaq.certificates.gap import larger_classes
 from opaq.certificates.payoffs import largest_payoffs, payoff_scales
-from opaq.model.conditions import CurrentState, LastStates
+from opaq.model.conditions import CurrentState, LastStates, MemoryNode
 from opaq.model.policy import PolicyClass
 from opaq.product.compile import Product, compile_problem
+from opaq.spec.memory_part import free_memory
 from opaq.stop import Stop
 from random_problems import random_problem
 
@@ -97,6 +98,8 @@ def test_the_policy_of_an_agent_that_sees_nothing_is_the_optimal_one(seed: int) 
     assert reached.uncertainty.value >= optimum.value.lower - 5e-2, "the task may be missed by a little, and so gain"
     coarse = compile_problem(product.problem, PolicyClass((CurrentState(), *known)))
     assert forget_observations(ascent.sweeper, product, coarse) is not None
+    free = PolicyClass((CurrentState(), MemoryNode(free_memory(product.problem.mdp, 2))))
+    assert forget_observations(ascent.sweeper, product, compile_problem(product.problem, free)) is None
 
 
 def test_windows_that_wait_alike_are_counted_once() -> None:

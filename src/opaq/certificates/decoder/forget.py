@@ -18,9 +18,13 @@ def forget_observations(sweeper: Sweeper, base: Product, product: Product) -> Fl
     """Return the policy vector [slot] of a product that acts in its rows as the late agent does on average.
 
     sweeper: holds the late agent's policy. base: the product whose states its windows consist of.
-    product: of a class that has a clock. None where the model's state does not tell the product states that may come
-        next apart. Raises StoppedError when the sweeper's stop is requested meanwhile.
+    product: of a class that has a clock. None where its rows choose nodes of a memory too, or where the model's state
+        does not tell the product states that may come next apart.
+    Raises StoppedError when the sweeper's stop is requested meanwhile.
     """
+    memory = product.policy_class.memory
+    if memory is not None and memory.free:
+        return None
     windows, process = sweeper.decisions.windows, product.process
     use, first = sweeper.window_use(), sweeper.decisions.moves.choice_start
     size = len(base.problem.mdp.states)
