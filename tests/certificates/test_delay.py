@@ -17,6 +17,7 @@ from opaq.certificates.gap import larger_classes
 from opaq.certificates.payoffs import largest_payoffs, payoff_scales
 from opaq.model.conditions import CurrentState, LastStates, MemoryNode
 from opaq.model.policy import PolicyClass
+from opaq.opacity.amount import Amount
 from opaq.product.compile import Product, compile_problem
 from opaq.spec.memory_part import free_memory
 from opaq.stop import Stop
@@ -25,68 +26,61 @@ from random_problems import random_problem
 SEEDS = range(12)
 
 
-def begin(product: Product, machine: ObservationMachine, delay: int) -> Ascent:
+def ascend(product: Product, machine: ObservationMachine, delay: int, *, rounds: int) -> Ascent:
     decisions = Decisions.of(product.process, delay=delay)
     layers = build_layers(decisions, machine, memory=1 << 28, stop=Stop())
     largest = largest_payoffs(Decisions.of(product.process), stop=Stop())
-    return Ascent.of(
+    ascent = Ascent.of(
         Sweeper.of(decisions, layers, Stop()),
         product.problem.task.of.over(product.secret_values),
         multipliers=np.zeros(len(decisions.names)),
         scales=payoff_scales(product.process, largest),
     )
+    for _ in range(rounds):
+        ascent.round()
+    return ascent
 
 
 def bound(product: Product, machine: ObservationMachine, delay: int, *, rounds: int) -> float:
-    ascent = begin(product, machine, delay)
-    for _ in range(rounds):
-        ascent.round()
-    return ascent.least
+    return ascend(product, machine, delay, rounds=rounds).least
 
 
-def compiled(seed: int) -> Product:
+def solvable(seed: int) -> tuple[Product, Amount]:
+    """Return a random problem, compiled, and its optimum; skips the test where no policy meets the task."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, conditions=("state",), horizon=int(rng.integers(1, 4)), budget=800)
-    return compile_problem(problem, PolicyClass(("state",)))
+    optimum = opaq.history_program(problem, gap=1e-5).value
+    if optimum is None:
+        pytest.skip("the task of this problem is not met by any policy")
+    return compile_problem(problem, PolicyClass(("state",))), optimum
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_delay_bounds_below_the_optimum_and_full_delay_reaches_it(seed: int) -> None:
-    product = compiled(seed)
-    optimum = opaq.history_program(product.problem, gap=1e-5)
-    if optimum.value is None:
-        pytest.skip("the task of this problem is not met by any policy")
+    product, optimum = solvable(seed)
     horizon = product.process.horizon
     bounds = [bound(product, ObservationTree(), delay, rounds=400) for delay in range(horizon + 2)]
-    assert min(bounds) >= optimum.value.lower - 1e-9
-    assert bounds[-1] <= optimum.value.upper + 2e-2
+    assert min(bounds) >= optimum.lower - 1e-9
+    assert bounds[-1] <= optimum.upper + 2e-2
     assert bounds[-1] <= bounds[0] + 2e-3, "seeing less can only make the agent worse"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rounded_beliefs_bound_from_above_however_coarse(seed: int) -> None:
-    product = compiled(seed)
-    optimum = opaq.history_program(product.problem, gap=1e-5)
-    if optimum.value is None:
-        pytest.skip("the task of this problem is not met by any policy")
+    product, optimum = solvable(seed)
     process = product.process
     fine, coarse = (
         rounded_belief_machine(process, process.uniform(), most_nodes=most, name=f"{most}") for most in (10_000, 2)
     )
     for machine in (fine, coarse):
-        assert bound(product, machine, 1, rounds=60) >= optimum.value.lower - 1e-9
+        assert bound(product, machine, 1, rounds=60) >= optimum.lower - 1e-9
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_policy_of_an_agent_that_sees_nothing_is_the_optimal_one(seed: int) -> None:
-    product = compiled(seed)
-    optimum = opaq.history_program(product.problem, gap=1e-5)
-    if optimum.value is None:
-        pytest.skip("the task of this problem is not met by any policy")
+    product, optimum = solvable(seed)
     length = product.process.horizon
-    ascent = begin(product, ObservationTree(), max(length, 1))
-    for _ in range(400):
-        ascent.round()
+    ascent = ascend(product, ObservationTree(), max(length, 1), rounds=400)
     known = next(iter(larger_classes(product.problem, aware=False))).conditions[1:]
     fine = compile_problem(product.problem, PolicyClass((LastStates(max(length, 1)), *known)))
     pi = forget_observations(ascent.sweeper, product, fine)
@@ -95,7 +89,7 @@ def test_the_policy_of_an_agent_that_sees_nothing_is_the_optimal_one(seed: int) 
         return
     assert np.add.reduceat(pi, fine.process.row_start[:-1]) == pytest.approx(1.0)
     reached = opaq.measure(product.problem, fine.policy(pi))
-    assert reached.uncertainty.value >= optimum.value.lower - 5e-2, "the task may be missed by a little, and so gain"
+    assert reached.uncertainty.value >= optimum.lower - 5e-2, "the task may be missed by a little, and so gain"
     coarse = compile_problem(product.problem, PolicyClass((CurrentState(), *known)))
     assert forget_observations(ascent.sweeper, product, coarse) is not None
     free = PolicyClass((CurrentState(), MemoryNode(free_memory(product.problem.mdp, 2))))

@@ -186,21 +186,20 @@ class BoundSearch:
 
     def resume(self, *, deadline: Deadline, tolerance: float) -> None:
         """Go on with the ascent that was begun last, or with that of the lowest bound where it has no more to give."""
-        for ascent in (self.newest, self._best_ascent):
-            if ascent is not None and self._left(ascent) > max(tolerance, _NOTHING):
-                self._ascend(ascent, deadline, tolerance, last=deadline)
-                return
+        ascent = self._open(tolerance)
+        if ascent is not None:
+            self._ascend(ascent, deadline, tolerance, last=deadline)
 
     def settled(self, tolerance: float) -> bool:
         """Return whether more rounds would lower the bound by no more than the tolerance, whatever ascent goes on."""
-        return all(
-            ascent is None or self._left(ascent) <= max(tolerance, _NOTHING)
-            for ascent in (self.newest, self._best_ascent)
-        )
+        return self._open(tolerance) is None
 
-    def _left(self, ascent: Ascent) -> float:
-        """Return how much lower than the best bound that of an ascent can get, about."""
-        return self.best.bound - ascent.reached
+    def _open(self, tolerance: float) -> Ascent | None:
+        """Return an ascent whose bound can get lower than the best one by more than the tolerance, about."""
+        for ascent in (self.newest, self._best_ascent):
+            if ascent is not None and self.best.bound - ascent.reached > max(tolerance, _NOTHING):
+                return ascent
+        return None
 
     def _ascend(self, ascent: Ascent, deadline: Deadline, tolerance: float, *, last: Deadline) -> None:
         """Make rounds until the deadline, or until bound and policy differ by less than the tolerance.

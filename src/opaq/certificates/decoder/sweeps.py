@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from opaq.certificates.decoder import layers as kernels
-from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.decisions import Decisions, DecisionTable
 from opaq.certificates.decoder.layers import Layer, Layers
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.uncertainty import Cells
@@ -141,38 +141,32 @@ class Sweeper:
     def flow(self) -> Flow:
         """Follow the policy forwards and return masses, payoffs and use.
 
-        One call of `layers.forward` per time. Raises StoppedError when the stop is requested meanwhile.
+        Raises StoppedError when the stop is requested meanwhile.
         """
-        moves = self.decisions.moves
-        layers = self.layers.layers
-        mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
-        used = np.zeros((self.horizon + 1, self.decisions.use_choice.size))
-        for time in range(self.horizon):
-            mass = self._push(time, mass, used[time])
-        kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
-        masses = self.layers.end(mass)
-        return Flow(masses, self._payoffs(mass, used), used)
+        mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size)
+        return Flow(self.layers.end(mass), self._payoffs(mass, used), used)
 
     def window_use(self) -> FloatArray:
         """Return [time, choice of a window]: how often the policy takes actions, whatever was observed.
 
         Windows that are alike are counted as the first of them. Raises StoppedError when the stop is requested.
         """
-        moves = self.decisions.moves
-        moves = moves._replace(use_start=moves.choice_start[self.decisions.windows.alike[moves.pair_state]])
-        layers, num_choices = self.layers.layers, int(moves.choice_start[-1])
+        moves, alike = self.decisions.moves, self.decisions.windows.alike
+        counted = moves._replace(use_start=moves.choice_start[alike[moves.pair_state]])
+        return self._follow(counted, int(moves.choice_start[-1]))[1]
+
+    def _follow(self, moves: DecisionTable, num_uses: int) -> tuple[FloatArray, FloatArray]:
+        """Follow the policy forwards; return [entry of the last layer] masses and [time, use] how often it acts so.
+
+        moves: says where uses are counted, num_uses: how many there are. One call of `layers.forward` per time.
+        """
+        layers = self.layers.layers
         mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
-        use, ahead = np.zeros((self.horizon + 1, num_choices)), np.zeros(self.buffer.shape[2])
+        used = np.zeros((self.horizon + 1, num_uses))
         for time in range(self.horizon):
-            layer, after = layers[time], np.zeros(layers[time + 1].pair.size)
-            nodes = (0, layer.node_start.size - 1)
-            if not kernels.forward(
-                layer, nodes, moves, mass, self.policy[time], after, use[time], ahead, self.stop.cell()
-            ):
-                self.stop.check()
-            mass = after
-        kernels.last_use(layers[-1], moves, mass, self.policy[-1], use[-1])
-        return use
+            mass = self._push(time, mass, moves, used[time])
+        kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
+        return mass, used
 
     def improve(self, costs: Costs, step: float) -> float:
         """Take one mirror step of the policy, and return the largest value that any policy reaches with these costs.
@@ -231,9 +225,9 @@ class Sweeper:
 
         self._share(layer, improve)
 
-    def _push(self, time: int, mass: FloatArray, used: FloatArray) -> FloatArray:
-        """Return [entry] the masses one time later and add to the use [(pair, action)]; threads sum apart."""
-        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
+    def _push(self, time: int, mass: FloatArray, moves: DecisionTable, used: FloatArray) -> FloatArray:
+        """Return [entry] the masses one time later and add to the use, counted as `moves` says; threads sum apart."""
+        layer, stop = self.layers.layers[time], self.stop.cell()
         size, ahead = self.layers.layers[time + 1].pair.size, np.zeros(self.buffer.shape[::2])
         after, uses = np.zeros((_THREADS, size)), np.zeros((_THREADS, used.size))
 
