@@ -2,6 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 AXE := 4.14.0
+# uv unpacks side by side: the environment of the tests is there in half a minute, by pip it takes several. Without uv
+# (no network but an index of your own, say) pip does it.
+define INSTALL
+$(BIN)/python -m pip install --quiet uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -e $(1) \
+		|| $(BIN)/python -m pip install --quiet -e $(1)
+endef
+# Compiled modules are kept: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo test bench docs axe
 
@@ -13,19 +21,19 @@ $(BIN)/python:
 
 # One stamp for each set of dependencies: nothing is installed twice until pyproject.toml changes.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e .
+	$(call INSTALL,.)
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[test]'
+	$(call INSTALL,'.[test]')
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[bench]'
+	$(call INSTALL,'.[bench]')
 	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(call INSTALL,'.[docs]')
 	@touch $@ $(VENV)/.installed
 
 install: $(VENV)/.installed  ## install opaq into .venv

@@ -13,18 +13,17 @@ from benchmarks.ring import ring
 from benchmarks.rows import Comparison, Section, Settings, closeness, comparison_table
 from benchmarks.timing import in_turns
 from opaq.beliefs.returns import start_distribution, transition_matrix
-from opaq.opacity.filtering import filter_states
+from opaq.opacity.filtering import log_probabilities
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.runs import simulate_product
 
 TITLE = "Plain filtering"
 EXPLANATION = """
-ln P(o_0 .. o_t) of sampled observation sequences under the uniform policy, by the filter behind `opaq.replay` (sparse
-products, scaled at every step, one sequence at a time). Peers: *hmmlearn* (its `CategoricalHMM.score`, compiled C++)
+ln P(o_0 .. o_t) of sampled observation sequences under the uniform policy, by the filter behind `opaq.replay`
+(compiled, sparse, scaled at every step; it takes names). Peers: *hmmlearn* (its `CategoricalHMM.score`, compiled C++)
 and *dynamax* (`hmm_filter` under `jit` and `vmap`, all sequences at once); both take dense arrays. Building those
-arrays and compiling are not timed. This filter is for looking at single sequences; the engine does not use it (it
-follows all sequences at once, on a graph of merged beliefs), so speed was no aim, and ratios below 1 are expected on
-small dense models. Only possible sequences are compared: of an impossible one opaq says ln P = -inf,
+arrays and compiling are not timed. The engine does not use this filter: it follows all sequences at once, on a graph of
+merged beliefs. Only possible sequences are compared: of an impossible one opaq says ln P = -inf,
 hmmlearn raises an error and dynamax says 0.
 """
 TOLERANCE = 1e-9  # relative
@@ -58,8 +57,7 @@ class Case:
 
     def likelihood(self) -> np.ndarray:
         """ln P of every sequence by opaq."""
-        pi = self.product.process.uniform()
-        return np.log(2) * np.array([filter_states(self.product, pi, sequence)[-1][1] for sequence in self.named])
+        return np.log(2) * log_probabilities(self.product, self.product.process.uniform(), self.named)
 
 
 def cases(*, quick: bool) -> list[Case]:

@@ -11,6 +11,7 @@ from opaq.version import __version__
 
 project = "opaq"
 author = "the authors of opaq"
+copyright = f"2026, {author}; Apache License 2.0"
 release = version = __version__
 
 extensions = ["myst_nb", "sphinx_copybutton", "repository_links"]

@@ -23,7 +23,7 @@ from opaq.spec.reference import reference  # noqa: E402
 PAGES = {
     "answers.md": answers_page.page,
     "reference/commands.md": command_page.page,
-    "reference/api.md": api_page.page,
+    **api_page.pages(),
     "reference/errors.md": errors_page.page,
     "problem-file-reference.md": reference,
 }
@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> int:
             continue
         stale.append(name)
         if "--check" not in arguments:
+            file.parent.mkdir(exist_ok=True)
             file.write_text(text, encoding="utf-8")
     print(
         "as they should be"

@@ -16,6 +16,7 @@ from opaq.model.observer import Observer
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem, Task
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
+from opaq.model.uncertainty import Uncertainty
 
 Rng = np.random.Generator
 
@@ -284,3 +285,21 @@ def with_emission(problem: Problem, emission: np.ndarray, observations: tuple[st
         observations=observations or problem.observer.observations,
     )
     return replace(problem, observer=observer)
+
+
+def channel_problem(prior: np.ndarray, channel: np.ndarray, of: Uncertainty) -> Problem:
+    """One observation of a secret: a channel from secret values to observations."""
+    size, columns = channel.shape
+    names = tuple("uvwxy"[:size])
+    mdp = MDP(
+        states=names,
+        actions=("a",),
+        start=floats(prior),
+        choice_start=ints(np.arange(size + 1)),
+        choice_action=ints(np.zeros(size)),
+        transitions=SparseRows.from_dense(np.eye(size)),
+        rewards=floats(np.zeros(size)),
+        labels={},
+    )
+    observer = Observer(tuple(f"o{column}" for column in range(columns)), SparseRows.from_dense(channel))
+    return Problem(mdp, observer, InitialState(StateClasses(names, ints(np.arange(size)))), 0, task=Task(of=of))

@@ -29,6 +29,7 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
     seen = opaq.simulate(problem, runs=1)[0].observations
     options = opaq.SolveOptions(starts=1, sequences=0)
     compiled = {"product": product, "pi": uniform}
+    point = opaq.StudyPoint("0001", {"horizon": 1}, "converged", objective=solution.measurement.objective)
     return {
         "build_automaton": {"spec": {"states": ["p"], "initial": "p", "edges": []}, "labels": ["a"]},
         "build_grid": {"start": [0, 0], "width": 2, "height": 1},
@@ -42,6 +43,9 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
         "compile_problem": {"problem": problem},
         "convert": {"source": "two-sink", "target": f"{folder}/two-sink.json"},
         "describe_scenario": {"name": "two-sink"},
+        "filter": {"problem": problem, "observations": seen},
+        "figure_style": {"style": "ggplot"},
+        "enumerate_channel": {"problem": problem},
         "free_memory": {"mdp": mdp, "count": 2},
         "frontier": {"problem": problem, "points": 2, "options": options},
         "gradient": {"problem": problem},
@@ -50,25 +54,30 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
         "load_problem": {"name_or_path": "two-sink"},
         "load_study": {"folder": f"{folder}"},
         "measure": {"problem": problem},
+        "most_revealing": {"problem": problem},
         "observable_operator": {**compiled, "observation": seen[0]},
+        "opacity_over_time": {"problem": problem},
         "plot_beliefs": {"problem": problem},
         "plot_comparison": {"comparison": opaq.compare(problem, classes=["state"], starts=1)},
         "plot_frontier": {"points": [(0.0, 1.0)]},
         "plot_opacity_over_time": {"points": [(0, 1.0)]},
         "plot_policy": {"problem": problem},
+        "plot_study": {"study": opaq.Study(folder, "two-sink", (point,))},
         "plot_trace": {"solution": solution},
         "problem_schema": {},
         "problem_to_dict": {"problem": problem},
-        "read_gymnasium": {"env_id": "FrozenLake-v1"},
+        "read_gymnasium": {"env": "FrozenLake-v1"},
         "read_pomdp": {"path": f"{folder}/tiny.pomdp"},
         "read_prism": {"path": f"{folder}/none.prism"},
         "read_umb": {"path": f"{folder}/none.umb"},
         "register_solver": {"factory": None},
         "replay": {"problem": problem},
         "report": {"problem": problem, "runs": 1},
+        "return_optimal_policy": {"problem": problem},
         "runs_to_dataframe": {"runs": opaq.simulate(problem, runs=1)},
         "save_figure": {"figure": opaq.plot_trace(solution), "path": f"{folder}/trace.svg"},
         "save_policy": {"policy": policy, "path": f"{folder}/saved.json"},
+        "save_problem": {"problem": problem, "path": f"{folder}/problem.json"},
         "scenario_names": {},
         "scenario_text": {"name": "two-sink"},
         "secret_posterior": {**compiled, "observations": seen},
@@ -78,6 +87,7 @@ def calls(folder: Path) -> dict[str, dict[str, Any]]:
         "solve": {"problem": problem, "options": options},
         "start_posterior": {**compiled, "observations": seen},
         "sweep": {"plan": {"problem": "two-sink", "vary": {"horizon": [1]}}, "output": f"{folder}/study"},
+        "uniform_policy": {"problem": problem},
     }
 
 

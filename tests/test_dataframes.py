@@ -112,7 +112,9 @@ def test_columns_without_rows() -> None:
 def test_without_pandas_the_error_says_what_to_install() -> None:
     code = "import sys; sys.modules['pandas'] = None\nimport opaq\nopaq.measure('two-sink').to_dataframe()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == "opaq.errors.OpaqError: tables need pandas: pip install 'opaq[dataframes]'"
+    assert done.stderr.splitlines()[-1] == (
+        "opaq.errors.OpaqError: tables need pandas: pip install 'pandas>=2.2' 'pyarrow>=17'"
+    )
 
 
 def test_nothing_loads_pandas_before_it_is_asked_for() -> None:

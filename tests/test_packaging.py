@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from documents import ROOT
+from opaq.version import EXTRAS, pip_install
 
 SOURCE = ROOT / "src" / "opaq"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -89,3 +90,10 @@ def test_commits_are_checked_by_programs_of_the_makefile() -> None:
     assert programs == {"ruff check", "ruff format", "mypy", "python docs/generate.py"}
     rules = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(f"$(BIN)/{program}" in rules for program in programs)
+
+
+def test_what_optional_parts_need_is_what_they_bring() -> None:
+    """Advice names the packages themselves, since opaq itself is there, and no index has it."""
+    declared = PROJECT["optional-dependencies"]
+    assert {extra: list(packages) for extra, packages in EXTRAS.items()} == {extra: declared[extra] for extra in EXTRAS}
+    assert pip_install("dataframes") == "pip install 'pandas>=2.2' 'pyarrow>=17'"

@@ -137,7 +137,7 @@ def test_equality_sees_the_kind_of_a_secret() -> None:
         ),
         (lambda: opaq.simulate("two-sink", runs=0), "runs: is 0; give a whole number"),
         (lambda: opaq.measure(3), "problem: is of the type int; give a Problem, the name of a file, or"),
-        (lambda: opaq.measure("two-sink", 3), "policy: is of the type int; give a Policy, the name of a file, or"),
+        (lambda: opaq.measure("two-sink", 3), "policy: is of the type int; give a Policy, the name of a file,"),
         (lambda: opaq.measure("two-sinks"), "no scenario is called 'two-sinks'; did you mean 'two-sink'"),
         (lambda: opaq.compare("two-sink", classes=[opaq.PolicyClass(("stat",))]), "unknown condition 'stat'"),
         (lambda: opaq.compare("two-sink", classes=[opaq.PolicyClass("state")]), "give a tuple of words"),

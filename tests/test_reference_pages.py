@@ -49,16 +49,18 @@ def test_every_command_and_option_is_on_its_page(command: str) -> None:
 
 
 def test_every_public_name_is_on_its_page() -> None:
-    page = text_of(DOCS / "reference" / "api.md")
-    entries = set(re.findall(r"^::::\{py:\w+\} (\w+)", page, flags=re.MULTILINE))
-    assert entries == set(opaq.__all__) - {"__version__"}
+    pages = [text_of(file) for file in (DOCS / "reference" / "api").glob("*.md")]
+    entries = [name for page in pages for name in re.findall(r"^::::\{py:\w+\} (\w+)", page, flags=re.MULTILINE)]
+    assert sorted(entries) == sorted(set(opaq.__all__) - {"__version__"})
+    listed = re.findall(r"<opaq\.(\w+)>", text_of(DOCS / "reference" / "api.md"))
+    assert sorted(listed) == sorted(entries)
 
 
 def test_the_gallery_has_every_problem_there_is() -> None:
     examples = {file.stem for file in (ROOT / "examples").glob("*.yaml")}
     figures = json.loads(GALLERY.FIGURES.read_text(encoding="utf-8"))
     assert set(figures) == {*opaq.scenario_names(), *examples} == set(GALLERY.TEXTS)
-    assert {it["status"] for it in figures.values()} == {"converged"}  # as the page says
+    assert [name for name, it in figures.items() if it["status"] != "converged"] == ["warehouse"]  # as the page says
     assert text_of(DOCS / "gallery.md") == GALLERY.page(figures), "run: python docs/gallery.py --page"
     assert [name for name in figures if not (GALLERY.FOLDER / f"{name}.png").is_file()] == []
     assert sum(file.stat().st_size for file in GALLERY.FOLDER.iterdir()) < 2_000_000

@@ -18,6 +18,8 @@ from opaq.certificates.certify import Certificate
 from opaq.certificates.decoder.search import BoundStep
 from opaq.codec import Result, key_of
 from opaq.opacity.amount import Amount, Target
+from opaq.opacity.channel import Capacity
+from opaq.opacity.leakage import GuessLeakage
 from opaq.opacity.measure import ExactnessLimit, Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.study_page import PageColumn, PagePoint, ReportCount, StudyPage
@@ -28,18 +30,20 @@ from opaq.solvers.starts import Attainable
 from opaq.solvers.verdict import Optimality
 from opaq.study.front.frontier import Frontier, FrontierPoint
 from opaq.study.sensors import RankedSensor, SensorRanking, SensorTrial
+from opaq.study.sweep.laws import BrokenLaw
 from opaq.study.sweep.study import Study, StudyPoint
 
 PAGE = Path(__file__).parents[1] / "answers.md"
 CLASSES: tuple[type, ...] = (
-    Amount, Target, Measurement, RequirementResult, ExactnessLimit, ObservedSequence, Solution, StartSummary, TraceStep,
-    Attainable, Optimality, Certificate, BoundStep, Comparison, ClassResult, Unreached, Frontier, FrontierPoint,
-    SensorRanking, RankedSensor, SensorTrial, Study, StudyPoint, Replay, ReplayStep, StudyPage, PagePoint, PageColumn,
-    ReportCount,
+    Amount, Target, Measurement, GuessLeakage, Capacity, RequirementResult, ExactnessLimit, ObservedSequence, Solution,
+    StartSummary, TraceStep, Attainable, Optimality, Certificate, BoundStep, Comparison, ClassResult, Unreached,
+    Frontier, FrontierPoint, SensorRanking, RankedSensor, SensorTrial, Study, StudyPoint, BrokenLaw, Replay, ReplayStep,
+    StudyPage, PagePoint, PageColumn, ReportCount,
 )  # fmt: skip
 TITLES = {
     Amount: "amount",
     Target: "objective",
+    GuessLeakage: "leakage of guesses",
     RequirementResult: "requirement",
     ExactnessLimit: "limit of exactness",
     ObservedSequence: "observation sequence",
@@ -53,6 +57,7 @@ TITLES = {
     SensorTrial: "trial",
     RankedSensor: "sensor",
     StudyPoint: "point of a sweep",
+    BrokenLaw: "broken law",
     ReplayStep: "step",
     PagePoint: "point of a page",
     PageColumn: "column",

@@ -1,4 +1,4 @@
-"""The page of all public names of `opaq`, made from their signatures and docstrings.
+"""The pages of all public names of `opaq`, one per area, made from their signatures and docstrings.
 
 Docstrings are prose; a line that begins with the name of an argument explains it, and becomes an item of a list.
 """
@@ -8,44 +8,70 @@ from __future__ import annotations
 import enum
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
+from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import opaq
 
 HEAD = """\
 # Python names
 
-Every public name of `opaq`, with its docstring; made from the code (`python docs/generate.py`).
+Every public name of `opaq`, by area, with its docstring; made from the code (`python docs/generate.py`).
 [opaq in Python](../python.md) is the guide to them, with examples that run.
 
 ```{py:module} opaq
 ```
 """
 
-# Folder -> heading, in the order in which users meet them.
-GROUPS = {
-    "loading": "Loading and saving",
-    "spec": "Building problems",
-    "model": "What a problem is made of",
-    "opacity": "Measuring",
-    "solvers": "Solving and comparing",
-    "certificates": "Certifying",
-    "simulation": "Runs, replays and agents",
-    "reports": "Reports, figures and conversion",
-    "study": "Studies",
-    "formats": "Reading models of other tools",
-    "product": "Inside: the product",
-    "beliefs": "Inside: beliefs",
-    "": "Errors, stopping and extensions",
-}
+
+class Area(NamedTuple):
+    """One page: its file, its heading, and the folders of `opaq` whose names it has."""
+
+    file: str
+    title: str
+    folders: tuple[str, ...]
+
+
+# In the order in which users meet them; the last one has all that is in no folder.
+AREAS = (
+    Area("problems", "Problems: loading, building, saving", ("load", "spec")),
+    Area("model", "What a problem is made of", ("model",)),
+    Area("measure", "Measuring", ("opacity",)),
+    Area("solve", "Solving and comparing", ("solvers",)),
+    Area("certify", "Certifying", ("certificates",)),
+    Area("runs", "Runs, replays and agents", ("simulation",)),
+    Area("reports", "Reports and figures", ("reports",)),
+    Area("studies", "Studies", ("study",)),
+    Area("formats", "Models of other tools", ("formats", "automata")),
+    Area("inside", "Inside: products and beliefs", ("product", "beliefs")),
+    Area("other", "Errors, stopping and extensions", ()),
+)
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Return file -> what writes it: the list of areas, and a page for each."""
+    return {"reference/api.md": page} | {f"reference/api/{area.file}.md": partial(_area_page, area) for area in AREAS}
 
 
 def page() -> str:
-    """All names, by group."""
-    return "\n".join([HEAD, *(line for group in GROUPS for line in _group(group))])
+    """The list of all names by area."""
+    lines = [HEAD]
+    for area in AREAS:
+        names = ", ".join(f"{{py:obj}}`{name} <opaq.{name}>`" for name in _names_of(area))
+        lines += [f"**[{area.title}](api/{area.file}.md)**: {names}", ""]
+    files = "\n".join(f"api/{area.file}" for area in AREAS)
+    return "\n".join([*lines, f"```{{toctree}}\n:hidden:\n\n{files}\n```", ""])
+
+
+def _area_page(area: Area) -> str:
+    """The names of one area, functions first."""
+    head = f"# {area.title}\n\nMade from the code (`python docs/generate.py`); [all areas](../api.md).\n"
+    members = _names_of(area)
+    entries = [line for name, thing in members.items() for line in _entry(name, thing)]
+    return "\n".join([head, "```{py:currentmodule} opaq\n```\n", *entries])
 
 
 def public_names() -> dict[str, Any]:
@@ -53,19 +79,17 @@ def public_names() -> dict[str, Any]:
     return {name: getattr(opaq, name) for name in sorted(opaq.__all__, key=str.lower) if name != "__version__"}
 
 
-def _folder(thing: Any) -> str:
-    module = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
-    parts = module.split(".")
-    return parts[1] if len(parts) > 2 and parts[1] in GROUPS else ""
+def _names_of(area: Area) -> dict[str, Any]:
+    """The public names of an area, functions first, each by the alphabet."""
+    folders = {folder for each in AREAS for folder in each.folders}
 
+    def folder(thing: Any) -> str:
+        module = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+        name = "solvers" if thing is opaq.solve else [*module.split("."), ""][1]  # which stands above certificates
+        return name if name in folders else ""
 
-def _group(group: str) -> Iterator[str]:
-    members = {name: thing for name, thing in public_names().items() if _folder(thing) == group}
-    if members:
-        yield f"## {GROUPS[group]}"
-        yield ""
-    for name, thing in sorted(members.items(), key=lambda item: (isinstance(item[1], type), item[0].lower())):
-        yield from _entry(name, thing)
+    members = {name: thing for name, thing in public_names().items() if folder(thing) in (area.folders or ("",))}
+    return dict(sorted(members.items(), key=lambda item: (isinstance(item[1], type), item[0].lower())))
 
 
 def _entry(name: str, thing: Any) -> Iterator[str]:

@@ -46,7 +46,12 @@ def _command(command: Any, name: str, *, heading: str = "") -> Iterator[str]:
     yield ""
     yield from (command.help or "").strip().splitlines()
     yield ""
-    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    records = [
+        (parameter.metavar.strip("[]"), parameter.help)
+        if parameter.param_type_name == "argument"
+        else parameter.get_help_record(context)
+        for parameter in command.get_params(context)
+    ]
     yield "| argument or option | |"
     yield "|---|---|"
     for left, right in filter(None, records):

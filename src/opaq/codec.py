@@ -26,6 +26,7 @@ from opaq.errors import Fault, Faults, InputError, describe_value, is_flag, is_i
 
 _Made = TypeVar("_Made")
 _MOST_FAULTS = 20
+_TEXTS_AND_NUMBERS = frozenset((str, int, float, bool, NoneType))
 _KIND = "result"  # the key that says which result an object is
 
 
@@ -129,6 +130,11 @@ def encode(thing: Any) -> Any:
 
     thing: anything; what is none of these is returned as it is. Numbers that are not finite become None, paths texts.
     """
+    kind: Any = type(thing)
+    if kind in _TEXTS_AND_NUMBERS:  # most of any result, so first
+        return None if kind is float and not math.isfinite(thing) else thing
+    if names := _plain_fields(kind):
+        return {name: encode(getattr(thing, name)) for name in names}
     if is_dataclass(thing) and not isinstance(thing, type):
         written: dict[str, Any] = {}
         own = {key_of(field) for field in _fields(type(thing)).values()}
@@ -224,6 +230,13 @@ def _part_of(hint: Any) -> Any:
 def _fields(cls: Any) -> Mapping[str, Field[Any]]:
     """Return name -> field of a dataclass, in order."""
     return {field.name: field for field in fields(cls)}
+
+
+@cache
+def _plain_fields(cls: Any) -> tuple[str, ...]:
+    """Return the fields of a dataclass that is written field by field; () for others, and for all other types."""
+    plain = is_dataclass(cls) and not getattr(cls, "DERIVED", ()) and not any(each.metadata for each in fields(cls))
+    return tuple(_fields(cls)) if plain else ()
 
 
 @cache

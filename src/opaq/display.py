@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from opaq.errors import OpaqError
+from opaq.version import pip_install
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,7 +42,7 @@ def data_frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Dat
     except ModuleNotFoundError as error:
         if error.name != "pandas":
             raise
-        raise OpaqError("tables need pandas: pip install 'opaq[dataframes]'") from error
+        raise OpaqError(f"tables need pandas: {pip_install('dataframes')}") from error
     return DataFrame({column: [row[column] for row in rows] for column in columns})
 
 

@@ -133,10 +133,26 @@ def escape_invisible(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
+def cut_middle(text: str, most: int, *, mark: str = "…") -> str:
+    """Return a text of at most so many characters; of a longer one the middle is left out, where `mark` stands.
+
+    Names often differ in their last characters, as paths and states do.
+    """
+    if len(text) <= most:
+        return text
+    head = most // 2
+    return f"{text[:head]}{mark}{text[len(text) - (most - len(mark) - head) :]}"
+
+
 def spreadsheet_cell(text: str) -> str:
     """Return a name as a cell of a CSV file: printable, with an apostrophe in front where a formula could begin."""
     cell = escape_invisible(text)
     return f"'{cell}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else cell
+
+
+def read_spreadsheet_cell(cell: str) -> str:
+    """Return the text of a cell that `spreadsheet_cell` wrote, without the apostrophe in front of it."""
+    return cell[1:] if cell.startswith("'") and spreadsheet_cell(cell[1:]) == cell else cell
 
 
 _MOST_COMPARED = 5_000  # comparing a misspelt name with more names than this takes too long
@@ -280,6 +296,8 @@ def is_number(value: object) -> bool:
 
 
 def _limit(most: float) -> str:
-    """Return a limit in words; powers of two too large to be written out as such."""
+    """Return a limit in words; powers of two too large to be written out as such, millions with commas."""
     power = round(math.log2(most)) if most >= 2**53 else 0
-    return f"2^{power}" if power and most == 2**power else f"{most:g}"
+    if power and most == 2**power:
+        return f"2^{power}"
+    return f"{most:,.0f}" if 1e6 <= most < 1e12 else f"{most:g}"

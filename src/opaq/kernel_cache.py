@@ -1,5 +1,10 @@
 """Compile kernels by numba, and keep their machine code between processes.
 
+Compiling is what users wait for at the first call, so kernels are written to compile fast: they take tuples of arrays
+and give every array they use a name of its own at their top, for numba counts references wherever one is taken out of a
+tuple; they allocate nothing, cut no slices and return numbers only; and each is used with one set of types, or two
+where complex numbers carry derivatives (docs/decisions/0013-compile-time.md).
+
 numba keeps it beside the source, or in the user's cache folder. Where neither can be written, as in a read-only
 container, it refuses to compile at all; here a temporary folder stands in, or every process compiles for itself.
 """
@@ -10,47 +15,80 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache as once
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.runtime import rtsys
 
-_COSTS = "compiling takes up to a minute; set NUMBA_CACHE_DIR to a folder that lasts and can be written"
+_COSTS = "compiling takes half a minute; set NUMBA_CACHE_DIR to a folder that lasts and can be written"
 
 
-def njit(*, cache: bool, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator like `numba.njit`, with the machine code kept wherever a folder can be written.
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls, without the interpreter's lock, and keep its machine code.
 
-    cache: keep it between processes. options: of numba.njit, e.g. nogil=True.
+    It is kept between processes wherever a folder can be written.
     """
+    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True)
+    kept = numba.njit(nogil=True, no_cfunc_wrapper=True, cache=True)
+    try:
+        return _skip_unreadable(kept(function))
+    except RuntimeError:  # no folder for the cache
+        folder = _substitute_folder()
+    if folder is None:
+        return compiled(function)
+    configured, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read where a function is decorated
+    try:
+        return _skip_unreadable(kept(function))
+    finally:
+        numba.config.CACHE_DIR = configured
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        try:
-            return _skip_unreadable(numba.njit(cache=cache, **options)(function))
-        except RuntimeError:  # no folder for the cache
-            folder = _substitute_folder()
-        if folder is None:
-            return numba.njit(**options)(function)
-        configured, numba.config.CACHE_DIR = numba.config.CACHE_DIR, folder  # read where a function is decorated
-        try:
-            return _skip_unreadable(numba.njit(cache=cache, **options)(function))
-        finally:
-            numba.config.CACHE_DIR = configured
 
-    return decorate
+def helper(function: Callable[..., Any]) -> Any:
+    """Compile a function that only kernels call: it becomes a part of theirs, with no way in from Python."""
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function that only kernels call, its statements put in the place of every call."""
+    return numba.njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+
+@contextmanager
+def announce_compiling(announce: Callable[[], None]) -> Iterator[None]:
+    """Call `announce` once, before the first kernel that the block has to compile; not where all are kept already."""
+    from numba.core import event
+
+    pending = [announce]
+
+    class Announcer(event.Listener):  # type: ignore[misc]
+        """Hears of every function that is compiled."""
+
+        def on_start(self, _: Any) -> None:
+            if pending:
+                pending.pop()()
+
+        def on_end(self, _: Any) -> None:
+            """Do nothing."""
+
+    with event.install_listener("numba:compile", Announcer()):
+        yield
 
 
 def _skip_unreadable(kernel: Any) -> Any:
-    """Let a compiled function take an index of its machine code that cannot be read as an empty one.
+    """Let a compiled function take an index of its machine code that cannot be read as an empty one, and read it fast.
 
     The index names argument types by module and class. After an update of opaq that moved or renamed such a class,
-    numba fails to unpickle an older index instead of compiling again.
+    numba fails to unpickle an older index instead of compiling again. And before it reads machine code, numba loads all
+    that compiling may need, which takes half as long as the rest of a short command; the code needs none of it.
     """
-    file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    cache = getattr(kernel, "_cache", None)
+    file = getattr(cache, "_cache_file", None)
     load_index = getattr(file, "_load_index", None)
-    if load_index is None:  # no cache, or another numba that keeps it otherwise
+    if load_index is None or not hasattr(cache, "_load_overload"):  # no cache, or another numba that keeps it otherwise
         return kernel
 
     def load_readable_index() -> Any:
@@ -59,7 +97,13 @@ def _skip_unreadable(kernel: Any) -> Any:
         except (ImportError, AttributeError):
             return {}
 
+    def load_overload(signature: Any, context: Any) -> Any:
+        rtsys.initialize(context)  # the part of it that machine code calls
+        with cache._guard_against_spurious_io_errors():  # type: ignore[union-attr]
+            return cache._load_overload(signature, context)  # type: ignore[union-attr]
+
     file._load_index = load_readable_index  # type: ignore[union-attr]
+    cache.load_overload = load_overload  # type: ignore[union-attr]
     return kernel
 
 

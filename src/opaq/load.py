@@ -1,17 +1,17 @@
-"""Load problems and policies by the names of files and scenarios, save policies, and convert files between formats.
+"""Load problems and policies by the names of files and scenarios, save them, and convert files between formats.
 
 A name comes in, checked data go out. Imports: model, spec, product, formats.
 
 A bare word such as `two-sink` names a bundled scenario; what has a folder in it or ends in .yaml, .yml or .json is a
 file. Problem and policy files are told apart by their content (`opaq: 1`, or `format: opaq-policy`); the ending of any
-other file names its format. Faults are raised together, each with its line.
+other file names its format. A policy is also read from a scheduler of Storm and from the answer of a solve. Faults are
+raised together, each with its line.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,8 +21,9 @@ from typing import Any
 
 from opaq.codec import kind_of
 from opaq.errors import Fault, Faults, InputError, check_path, check_types, is_flag
-from opaq.files import check_file, write_bytes, write_text
-from opaq.formats.format import Export
+from opaq.files import check_file, write_bytes
+from opaq.formats.format import Export, Writer
+from opaq.formats.policies import is_scheduler, parse_scheduler
 from opaq.formats.registry import FORMATS, ending_of, endings, format_of, formats_of, writable
 from opaq.model.automaton import Automaton
 from opaq.model.mdp import Imported
@@ -31,14 +32,16 @@ from opaq.model.problem import Problem
 from opaq.spec.cursor import Cursor
 from opaq.spec.imported_part import IMPORTED, add_imported
 from opaq.spec.policy_table import FORMAT as POLICY_FORMAT
-from opaq.spec.policy_table import policy_from_dict, policy_to_dict
+from opaq.spec.policy_table import policy_from_dict
 from opaq.spec.yaml import Document, load_yaml, locate_faults, parse_yaml, read_text
 
 _ADVICE = {
+    "policy": "give the problem it is for, and this file as its policy",
     "model": "a problem file names the model and adds observer, secret and horizon, for example:",
     "automaton": "a problem file names it where it says what is secret, for example:",
 }
 _ANSWER = "the answer of a command (--json)"
+POLICY_NAMES = ("uniform", "return-optimal")  # of policies that are no files: `opaq.opacity.policies` makes them
 _OWN_ENDINGS = "problem files and policy files are YAML or JSON and end in .yaml or .json"
 
 
@@ -49,7 +52,7 @@ def _refuse_other_kind(path: str | os.PathLike[str], *, expected: str) -> None:
     The error has an example of a problem file that uses the file, where there is one.
     """
     source, format = os.fspath(path), format_of(path)
-    if format is None or format.holds in ("problem", "policy"):
+    if format is None or format.holds == "problem" or expected == f"a {format.holds}":
         return
     check_file(path)
     fault = Fault("", f"is {format.title}, not {expected}", _ADVICE.get(format.holds, _OWN_ENDINGS))
@@ -69,7 +72,7 @@ def _refuse_other_format(data: Any, source: str, *, expected: str) -> None:
     if kind is None or kind == expected:
         return
     advice = {
-        "a policy": "give the problem it is for, and this file as its policy",
+        "a policy": _ADVICE["policy"],
         "a problem": "give this file as the problem, and a policy for it",
         _ANSWER: f"give {expected} itself",
     }
@@ -200,9 +203,10 @@ def load_policy(
 ) -> Policy:
     """Read a policy for a problem from the file at `path`.
 
-    InputError lists every fault, each with its line; warnings go to `faults`.
-
-    A file that says it is for another model is refused unless `ignore_model_mismatch`.
+    path: YAML or JSON, a table (.csv), a scheduler of Storm (.json), or what `opaq solve --json` printed.
+    problem: what the policy is for.
+    ignore_model_mismatch: read a file that says it is for another model all the same.
+    faults: gets warnings. InputError lists every fault, each with its line.
     """
     check_types(
         {
@@ -214,7 +218,8 @@ def load_policy(
         optional=("faults",),
     )
     _refuse_other_kind(path, expected="a policy")
-    source, document = os.fspath(path), load_yaml(path)
+    source = os.fspath(path)
+    document = _policy_document(source, problem, faults)
     _refuse_other_format(document.data, source, expected="a policy")
     if not isinstance(document.data, Mapping):
         raise InputError([Fault("", "expected the keys format, version and rows")], source)
@@ -222,18 +227,31 @@ def load_policy(
         return policy_from_dict(document.data, problem, ignore_model_mismatch=ignore_model_mismatch, faults=collected)
 
 
-def as_policy(policy: object, problem: Problem) -> Policy:
-    """Return the policy itself, or that of a file, for a problem.
+def _policy_document(source: str, problem: Problem, faults: Faults | None) -> Document:
+    """Return the mapping of a policy file, in whatever format it is written.
 
-    policy: an opaq.Policy, or the name of a policy file; problem: the problem it is for.
-    Raises InputError for anything else, and as `load_policy` does. A finished policy is not compared with the problem.
+    source: the file. problem: what the policy is for. faults: gets warnings. Raises InputError that names the file.
     """
-    if isinstance(policy, Policy):
-        return policy
-    if isinstance(policy, str | os.PathLike):
-        return load_policy(policy, problem)
-    finding = f"is of the type {type(policy).__name__}"
-    raise InputError([Fault("policy", finding, "give a Policy, the name of a file, or nothing for the uniform policy")])
+    text, format = read_text(source), format_of(source)
+    reader = None if format is None else format.policy_reader
+    if reader is None:
+        document = parse_yaml(text, source=source)
+        if not is_scheduler(document.data):
+            return _policy_of_answer(document)
+        reader = parse_scheduler
+    try:
+        return reader(text, problem, Faults() if faults is None else faults)
+    except InputError as error:
+        raise InputError(error.faults, source) from None
+
+
+def _policy_of_answer(document: Document) -> Document:
+    """Return the policy in the answer of a solve; any other document as it is."""
+    data = document.data
+    if kind_of(data) is None or not isinstance(data.get("policy"), Mapping):
+        return document
+    lines = {path.removeprefix("policy."): line for path, line in document.lines.items() if path.startswith("policy.")}
+    return Document(data["policy"], lines)
 
 
 def save_policy(
@@ -241,7 +259,10 @@ def save_policy(
 ) -> None:
     """Write a policy to the file at `path` in one step; an existing file stays unless `overwrite`.
 
-    Given the problem, the file says which model it is for and tells a memory machine as rules.
+    path: its ending names the format: .csv is a table, .storm.json a scheduler of Storm; .json, .yaml and any that is
+        not known hold every policy.
+    problem: what the policy is for. Given it, the file says its model and tells a memory machine as rules; schedulers
+        need it.
     """
     check_types(
         {
@@ -252,20 +273,31 @@ def save_policy(
         },
         optional=("problem",),
     )
-    text = _escape_json(
-        json.dumps(policy_to_dict(policy, problem=problem), indent=1, ensure_ascii=False, allow_nan=False)
-    )
-    write_text(path, f"{text}\n", overwrite=overwrite)
+    check_policy_ending(path)
+    _write(policy, path, problem, overwrite=overwrite, unknown=".json")
 
 
-def _escape_json(text: str) -> str:
-    """Return JSON with control, bidirectional and separator characters escaped.
+def check_policy_ending(path: str | os.PathLike[str]) -> None:
+    """Raise InputError where the ending of a file names a format that holds no policies."""
+    if format_of(path) is not None:
+        _writer_of("policy", path, source=os.fspath(path))
 
-    Readers refuse them raw, and terminals obey them.
+
+def save_problem(problem: Problem, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write a problem to the file at `path` in one step, whatever it was made from; an existing file stays.
+
+    problem: what to write. Its model is written out: the file needs no other.
+    path: .yaml or .json, which `load_problem` reads, or another format that holds a problem.
+    overwrite: replace an existing file. Raises InputError where the file cannot be written, or holds no problem.
     """
-    return "".join(
-        char if char.isprintable() or char == "\n" or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
+    check_types(
+        {
+            "problem": (problem, Problem, "an opaq.Problem"),
+            "path": (path, str | os.PathLike, "the name of a file"),
+            "overwrite": (overwrite, is_flag, "True or False"),
+        }
     )
+    _write(problem, path, None, overwrite=overwrite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,16 +390,42 @@ def convert(
     )
     source_name = os.fspath(source)
     thing = _read(source_name, problem, constants or {}, Faults() if faults is None else faults)
-    kind, ending = _KINDS[type(thing)], ending_of(target)
-    formats = writable(kind)
+    return _write(thing, target, problem, overwrite=overwrite, source=source_name)
+
+
+def _write(
+    thing: Problem | Imported | Automaton | Policy,
+    target: str | os.PathLike[str],
+    problem: Problem | None,
+    *,
+    overwrite: bool,
+    source: str = "",
+    unknown: str = "",
+) -> tuple[str, ...]:
+    """Write a thing in the format that the ending of a file names, and return what is lost on the way, in sentences.
+
+    problem: what a policy is for, if known. overwrite: True replaces a file that is there. source: where the thing is
+    from, for errors. unknown: the ending whose format is written where the file's own names none.
+    Raises InputError where the format does not hold such a thing.
+    """
+    named = target if format_of(target) is not None or not unknown else f"{os.fspath(target)}{unknown}"
+    kind, export = _KINDS[type(thing)], Export(problem)
+    content = _writer_of(kind, named, source=source or os.fspath(target))(thing, export)
+    write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)
+    return tuple(export.notes)
+
+
+def _writer_of(kind: str, path: str | os.PathLike[str], *, source: str) -> Writer:
+    """Return the function that writes a kind of thing in the format that the ending of a file names.
+
+    kind: problem, model, automaton or policy. source: what InputError names where the format holds no such thing.
+    """
+    formats, ending = writable(kind), ending_of(path)
     if ending not in formats:
         article = "an" if kind == "automaton" else "a"
         finding = f"{article} {kind} cannot become '{ending}'"
-        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], source_name)
-    export = Export(problem)
-    content = formats[ending].writers[kind](thing, export)
-    write_bytes(target, content.encode() if isinstance(content, str) else content, overwrite=overwrite)
-    return tuple(export.notes)
+        raise InputError([Fault("", finding, f"it can become {', '.join(formats)}")], source)
+    return formats[ending].writers[kind]
 
 
 def _read(
@@ -385,14 +443,18 @@ def _read(
         thing = format.read(source, **options)
         faults.warnings.extend(thing.warnings if isinstance(thing, Imported) else ())
         return thing
-    if format is not None and format.holds == "problem" and Path(source).is_file() and _is_policy(source):
+    if format is not None and format.holds in ("problem", "policy") and Path(source).is_file() and is_policy(source):
         if problem is None:
             raise InputError([Fault("", "is a policy", "give the problem it is for with --problem")], source)
         return load_policy(source, problem, faults=faults)
     return load_problem(source, faults=faults)
 
 
-def _is_policy(source: str) -> bool:
-    """Return whether a YAML or JSON file says that it is a policy."""
+def is_policy(source: str) -> bool:
+    """Return whether a file holds a policy: by its format, or by what it says."""
+    format = format_of(source)
+    if format is not None and format.holds == "policy":
+        return True
     data = load_yaml(source).data
-    return isinstance(data, Mapping) and data.get("format") == POLICY_FORMAT
+    answer = kind_of(data) is not None and isinstance(data.get("policy"), Mapping)
+    return answer or is_scheduler(data) or (isinstance(data, Mapping) and data.get("format") == POLICY_FORMAT)

@@ -13,6 +13,7 @@ from opaq.beliefs.graph import Graph
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.product.compile import Product
+from opaq.product.process import Pairs
 from random_problems import random_policy, random_problem
 from stress.extremes import Case, extreme_model
 
@@ -93,11 +94,16 @@ def beginning(walked: Walk, prefix: Prefix) -> Prefix | None:
     return next((prefix[:length] for length in range(1, len(prefix) + 1) if prefix[:length] in walked.settled), None)
 
 
+def named_pairs(product: Product) -> Pairs:
+    """The pairs of a graph that keeps observations apart that say the same."""
+    return Pairs.of(product.process.emission, product.process.secret, merged=False)
+
+
 def belief_by_state(product: Product, graph: Graph, level: int, node: int) -> dict[int, float]:
     """P(model state) at a node."""
     nodes = graph.levels[level].nodes
     share: dict[int, float] = defaultdict(float)
     for entry in range(nodes.start[node], nodes.start[node + 1]):
-        state = product.process.pairs.state[nodes.pair[entry]]
+        state = named_pairs(product).state[nodes.pair[entry]]
         share[int(product.state_of[state])] += float(nodes.belief[entry])
     return share

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from beliefs.prefix_oracle import enumerate_prefixes, extreme, ordinary, walk
+from beliefs.prefix_oracle import enumerate_prefixes, extreme, named_pairs, ordinary, walk
 from opaq.beliefs import secret_prediction
 from opaq.beliefs.graph import Chain, Graph
 from opaq.beliefs.secret_prediction import SecretPredictions, backward_cost, forward_cost, predict_secret
@@ -20,7 +20,7 @@ def beliefs_of(product: Product, graph: Graph) -> list[csr_array]:
     """For every time but the last a matrix [node, product state]."""
     matrices = []
     for level in graph.levels[1:]:
-        states = product.process.pairs.state[level.nodes.pair]
+        states = named_pairs(product).state[level.nodes.pair]
         shape = (level.num_nodes, product.process.num_states)
         matrices.append(csr_array((level.nodes.belief, states, level.nodes.start), shape=shape))
     return matrices
@@ -34,7 +34,7 @@ def test_the_secret_is_predicted_as_enumeration_says(model, backwards: bool, mon
         problem, policy = model(number)
         product = compile_problem(problem)
         pi = product.policy_vector(policy)
-        graph = unroll(Chain.of(product.process, pi), steps=problem.horizon, keep=True)
+        graph = unroll(Chain.of(product.process, pi, named=True), steps=problem.horizon, keep=True)
         if number % 2:  # small blocks give the same
             monkeypatch.setattr(secret_prediction, "_CELLS_AT_ONCE", 2 * max(product.process.num_states, 2))
         outlook = {
@@ -62,7 +62,7 @@ def test_what_bounds_a_dropped_node_is_the_entropy_of_its_secret() -> None:
         problem, policy = ordinary(number)
         product = compile_problem(problem)
         pi = product.policy_vector(policy)
-        graph = unroll(Chain.of(product.process, pi), steps=problem.horizon, keep=True)
+        graph = unroll(Chain.of(product.process, pi, named=True), steps=problem.horizon, keep=True)
         futures = SecretPredictions.of(product.process, product.process.flow(pi))
         believed = enumerate_prefixes(problem, policy)
         for prefix, (level, node) in walk(product, graph).node.items():
@@ -70,7 +70,7 @@ def test_what_bounds_a_dropped_node_is_the_entropy_of_its_secret() -> None:
                 continue
             masses = np.array([*believed[prefix].secret.values()]) / believed[prefix].probability
             nodes, chosen = graph.levels[level].nodes, np.array([node])
-            entropy, error = futures.uncertainty(nodes, level - 1, chosen, pair_state=product.process.pairs.state)
+            entropy, error = futures.uncertainty(nodes, level - 1, chosen, pair_state=named_pairs(product).state)
             assert entropy[0] == pytest.approx(-(masses @ np.log2(masses)), abs=1e-9)
             assert error[0] == pytest.approx(1.0 - masses.max(), abs=1e-9)
 

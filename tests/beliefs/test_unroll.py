@@ -16,6 +16,9 @@ from opaq.beliefs.unroll import unroll
 from opaq.errors import InputError
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.model.uncertainty import GuessError, Guesswork, Shannon, Uncertainty
+from opaq.opacity.exact import evaluate
+from opaq.opacity.sampled import estimate_thinned
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.spec import build_problem
@@ -28,7 +31,7 @@ MASS = 1e-12
 def build(problem: Problem, policy: Policy | None, **options: object) -> tuple[Product, Chain, Graph]:
     """The graph before the last observation, as measurements use it, with every level."""
     product = compile_problem(problem)
-    chain = Chain.of(product.process, product.policy_vector(policy))
+    chain = Chain.of(product.process, product.policy_vector(policy), named=True)
     return product, chain, unroll(chain, steps=problem.horizon, **{"keep": True, **options})
 
 
@@ -204,7 +207,7 @@ def test_a_stop_drops_everything_and_the_truth_stays_inside() -> None:
         problem, policy = ordinary(number)
         product = compile_problem(problem)
         stop = Stop()
-        chain = Chain.of(product.process, product.policy_vector(policy), stop=stop)
+        chain = Chain.of(product.process, product.policy_vector(policy), named=True, stop=stop)
         whole = unroll(chain, steps=problem.horizon, keep=True)
         stop.request()
         graph = unroll(chain, steps=problem.horizon, keep=True)
@@ -221,7 +224,7 @@ def test_a_stop_drops_everything_and_the_truth_stays_inside() -> None:
 
 
 def sampled_masses(process: HiddenProcess, pi: np.ndarray, seed: int) -> tuple[Graph, np.ndarray]:
-    chain = Chain.of(process, pi)
+    chain = Chain.of(process, pi, named=True)
     graph = unroll(chain, steps=process.horizon, keep=True, samples=400, rng=np.random.default_rng(seed))
     return graph, np.array([graph.settled_mass, *np.sort(graph.last.mass)])
 
@@ -245,3 +248,43 @@ def test_sampled_runs_share_the_beliefs_of_the_whole_graph(model) -> None:
             nodes = graph.levels[depth].nodes
             assert nodes.mass[node] == pytest.approx(nodes.runs[node] / 400, abs=1e-9)
             assert abs(nodes.mass[node] - chance) <= 6 * np.sqrt(chance * (1 - min(chance, 1)) / 400) + 0.02
+
+
+@pytest.mark.parametrize("leaf", [Shannon(), GuessError(), Guesswork()], ids=lambda leaf: leaf.name)
+def test_thinned_graphs_are_unbiased(leaf: Uncertainty) -> None:
+    """The means of many draws are those of the whole graph, within five of their standard errors."""
+    rng, tried = np.random.default_rng(4), 0
+    for number in range(200):
+        problem, policy = ordinary(number)
+        product = compile_problem(problem)
+        chain = Chain.of(product.process, product.policy_vector(policy))
+        whole, over = unroll(chain, steps=problem.horizon), leaf.over(product.secret_values)
+        if whole.last.mass.size < 12 or tried == 3:
+            continue
+        tried += 1
+        truth = float(whole.last.mass @ evaluate_leaves(chain, whole, leaves=[over]).excess[leaf.name])
+        values, masses = [], []
+        for _ in range(400):
+            graph = unroll(chain, steps=problem.horizon, budget=Budget(nodes=5), rng=rng, thin=True)
+            assert (graph.thinned, graph.whole) == (True, True)
+            assert graph.last.mass.size <= 6
+            values.append(float(graph.last.mass @ evaluate_leaves(chain, graph, leaves=[over]).excess[leaf.name]))
+            masses.append(float(graph.last.mass.sum()) + graph.settled_mass)
+        for found, expected in ((values, truth), (masses, 1.0)):
+            assert np.std(found) > 0.0
+            assert abs(np.mean(found) - expected) <= 5.0 * float(np.std(found, ddof=1)) / 20.0 + 1e-12
+    assert tried == 3
+
+
+def test_a_graph_that_fits_is_not_thinned() -> None:
+    problem, policy = ordinary(1)
+    product = compile_problem(problem)
+    process, pi, rng = product.process, product.policy_vector(policy), np.random.default_rng(0)
+    graph = unroll(Chain.of(process, pi), steps=problem.horizon, rng=rng, thin=True)
+    assert not graph.thinned
+    assert graph.last.mass.tolist() == unroll(Chain.of(process, pi), steps=problem.horizon).last.mass.tolist()
+    value, error = estimate_thinned(
+        process, pi, nodes=10**6, rng=rng, leaf=Shannon().over(product.secret_values), stop=Stop()
+    )
+    assert value == pytest.approx(evaluate(process, pi).opacity.value, abs=1e-12)
+    assert error == 0.0

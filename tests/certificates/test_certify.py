@@ -376,3 +376,42 @@ def _one_action(problem: Problem) -> opaq.MDP:
         rewards=mdp.rewards[first],
         named_rewards={name: rewards[first] for name, rewards in mdp.named_rewards.items()},
     )
+
+
+@pytest.mark.parametrize("of", ["opacity", "guess_error", "guesswork"])
+def test_the_prior_of_a_secret_that_is_settled_at_the_start_is_the_trivial_bound(of: str) -> None:
+    """An observer who sees nothing: H(Z) = 1.5219.., the error of the best blind guess 0.6, blind guesswork 1.8."""
+    mixed = {state: {"x": 0.5, "y": 0.5} for state in ("a", "b", "c")}
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": ["a", "b", "c"],
+                "actions": ["go", "wait"],
+                "start": {"a": 0.4, "b": 0.4, "c": 0.2},
+                "transitions": {state: {"go": {"a": 1}, "wait": {state: 1}} for state in ("a", "b", "c")},
+            },
+            "observer": {"emissions": mixed},
+            "secret": {"initial_state": True},
+            "horizon": 2,
+            "task": {"of": of},
+        }
+    )
+    prior = np.array([0.4, 0.4, 0.2])
+    blind = {
+        "opacity": float(-(prior * np.log2(prior)).sum()),
+        "guess_error": 0.6,
+        "guesswork": 0.4 * 1 + 0.4 * 2 + 0.2 * 3,
+    }[of]
+    certificate = certify(problem, time_limit=2.0)
+    assert certificate.trivial_bound == pytest.approx(blind, abs=1e-9)
+    assert certificate.trivial_bound >= blind
+    assert certificate.upper_bound == pytest.approx(blind, abs=1e-9)  # and it is reached: the observations tell nothing
+    assert certificate.is_trivial
+
+
+def test_a_bound_below_the_prior_is_not_trivial() -> None:
+    certificate = certify("grid-initial-state-4", time_limit=5.0)
+    assert certificate.trivial_bound == pytest.approx(np.log2(3), abs=1e-9)  # three starts, alike
+    assert certificate.upper_bound < np.log2(3) - 1e-3
+    assert not certificate.is_trivial

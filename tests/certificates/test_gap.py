@@ -86,7 +86,7 @@ def test_an_interrupt_gives_policy_bound_and_gap_so_far() -> None:
         if step.bound < 1.58:
             stop.request()
 
-    answer = opaq.solve("grid-initial-state-4", gap=0, time_limit=20, starts=1, on_gap=interrupt, stop=stop)
+    answer = opaq.solve("grid-initial-state-4", gap=0, time_limit=120, starts=1, on_gap=interrupt, stop=stop)
     reached, certificate = answer.solution.measurement.uncertainty.lower, answer.certificate
     assert answer.solution.status is Status.INTERRUPTED
     assert answer.solution.measurement.feasible

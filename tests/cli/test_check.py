@@ -156,7 +156,6 @@ def test_a_secret_that_every_observer_knows_is_a_warning(opaq, tmp_path: Path) -
         ("model.pomdp", "a POMDP model", "  pomdp: model.pomdp"),
         ("secret.hoa", "an automaton", "  secret: {automaton: {file: secret.hoa}}"),
         ("secret.dot", "a drawing of an automaton", "  secret: {automaton: {file: secret.dot}}"),
-        ("table.csv", "a table", ""),
     ],
 )
 def test_files_of_other_kinds_are_told_what_to_do_with(opaq, tmp_path: Path, name: str, kind: str, line: str) -> None:
@@ -172,6 +171,16 @@ def test_files_of_other_kinds_are_told_what_to_do_with(opaq, tmp_path: Path, nam
     missing = opaq("measure", f"no-{name}")
     assert (missing.returncode, missing.stdout) == (2, "")
     assert f"opaq: no-{name}: no such file" in missing.stderr
+
+
+def test_a_table_is_a_policy(opaq, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_bytes(b"state,a\n\x00\xff")
+    done = opaq("check", "table.csv")
+    advice = "give the problem it is for, and this file as its policy"
+    assert (done.returncode, done.stderr) == (2, f"opaq: table.csv: is a table, not a problem; {advice}\n")
+    done = opaq("measure", "two-sink", "--policy", "table.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "opaq: table.csv: not a text file" in done.stderr
 
 
 def test_problems_and_policies_are_not_mixed_up(opaq, tmp_path: Path) -> None:
@@ -236,3 +245,36 @@ def test_no_name_steers_a_terminal_or_another_tool(opaq, tmp_path: Path, evil: s
         assert all(character.isprintable() or character == "\n" for character in text)
     assert "'=1+1" in files[2]
     assert len(files[2].splitlines()) == len(files[3].splitlines()) == 3
+
+
+PLAN = """\
+opaq-sweep: 1
+problem: two-sink
+over: {horizon: [2, 3]}
+together:
+  - {discount: 0.9, task.return_at_least: 0.5}
+  - {discount: 0.8, task.return_at_least: 0.4}
+certify: 5
+"""
+
+
+def test_a_plan_is_checked_without_running_it(opaq, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    done = opaq("check", "plan.yaml", "two-sink")
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert ["points", "4"] in facts
+    assert ["horizon", "2: 2, 3"] in facts
+    assert ["together", "discount, task.return_at_least"] in facts
+    assert "plan.yaml: fine" in done.stdout
+    assert "two-sink: fine" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.yaml"]
+
+
+def test_every_fault_of_a_plan_is_told_at_once(opaq, tmp_path: Path) -> None:
+    broken = PLAN.replace("0.8,", "8,").replace("[2, 3]", "[2, x]").replace("certify:", "solve: {starts: 0}\ncertfy:")
+    (tmp_path / "plan.yaml").write_text(broken)
+    done = opaq("check", "plan.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    for words in ("certfy: unknown key", "solve.starts", "discount: is 8", "horizon: 'x' is text"):
+        assert words in done.stderr

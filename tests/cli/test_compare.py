@@ -198,7 +198,7 @@ def test_solve_names_the_commands_that_try_a_clock(opaq) -> None:
     hint = "opaq: a clock may help: opaq compare two-sink, or opaq solve two-sink --conditions state,time"
     *_, clock, following = opaq("solve", "two-sink", "--starts", "1").stderr.splitlines()
     assert clock == hint
-    assert following == "opaq: next: opaq solve two-sink --starts 1 --save-policy policy.json --certify"
+    assert following == "opaq: next: opaq certify two-sink --policy two-sink.policy.json"
     for arguments in (("--json",), ("--quiet",), ("--conditions", "state,time")):
         assert "clock" not in opaq("solve", "two-sink", "--starts", "1", *arguments).stderr
 

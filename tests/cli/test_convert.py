@@ -64,14 +64,14 @@ def test_policies(opaq, tmp_path: Path) -> None:
         2,
         "opaq: policy.json: is a policy; give the problem it is for with --problem\n",
     )
-    for ending in ("csv", "txt", "drn"):
+    for ending in ("csv", "txt", "drn", "storm.json", "yaml"):
         assert opaq("convert", "policy.json", f"policy.{ending}", "--problem", "two-sink").returncode == 0
     assert (tmp_path / "policy.csv").read_text().startswith("state,a,b\nq0,0.5,0.5\n")
-    done = opaq("convert", "policy.json", "policy.storm.json", "--problem", "two-sink")
-    assert done.returncode == 2
-    assert "takes more than one action" in done.stderr
+    for source in ("policy.csv", "policy.storm.json", "policy.yaml"):
+        assert opaq("convert", source, "again.json", "--problem", "two-sink", "--overwrite").returncode == 0
+        assert (tmp_path / "again.json").read_text() == (tmp_path / "policy.json").read_text()
     done = opaq("convert", "policy.json", "policy.umb", "--problem", "two-sink")
-    assert "a policy cannot become '.umb'; it can become .csv, .txt, .storm.json, .drn" in done.stderr
+    assert "a policy cannot become '.umb'; it can become .yaml, .yml, .json, .csv, .txt, .storm.json" in done.stderr
 
 
 def test_what_goes_nowhere(opaq, tmp_path: Path) -> None:

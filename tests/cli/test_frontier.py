@@ -25,7 +25,7 @@ def test_the_table() -> None:
     assert head.split() == ["at", "least", "return", "opacity", "guess", "error", "slope", "seconds", "status"]
     assert [line.split()[0] for line in lines] == ["any", "1.36466", "2"]
     assert lines[0].split()[1:3] == ["1.13729", "0.40883"]
-    assert largest == "no policy earns more than 2 (return)"
+    assert largest == "no policy has more than 2 (return)"
     assert shape == "concave up to 1e-3, which theory does not promise here"
     assert "opaq: 2: 0.2500 bits" in done.stderr
 
@@ -71,7 +71,7 @@ def test_requirements_that_nobody_meets(tmp_path: Path) -> None:
     stated = library.problem_to_dict(library.load_problem("two-sink"))
     stated["task"] = {"requirements": [{"reach": ["q1"], "probability_at_least": 0.99}]}
     (tmp_path / "p.json").write_text(json.dumps(stated))
-    done = opaq_command("frontier", tmp_path / "p.json", "--points", 3)
+    done = opaq_command("frontier", tmp_path / "p.json", "--points", 3, "--against", "return")
     assert done.returncode == 1
     assert done.stdout == "no policy was found that meets the other requirements\n"
 
@@ -87,3 +87,16 @@ def test_dents_and_other_requirements_are_said() -> None:
     assert "probability of x" in other.splitlines()[0]
     assert "ended before all points were found" in other
     assert dented.to_dict()["points"][1]["shortfall"] == 0.01
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("frontier", "two-sink", "--points", "2"), ("compare", "two-sink", "--classes", "state", "--starts", "1")],
+)
+def test_a_table_for_a_paper(opaq, command: tuple[str, ...]) -> None:
+    done = opaq(*command, "--format", "latex", "-q")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("% needs \\usepackage{booktabs}\n")
+    assert done.stdout.count("\\begin{table}") == done.stdout.count("\\end{table}") == 1
+    both = opaq(*command, "--format", "latex", "--json", "-q")
+    assert (both.returncode, both.stdout) == (2, "")

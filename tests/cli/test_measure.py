@@ -154,7 +154,40 @@ def test_the_text_of_an_answer(opaq) -> None:
     sentence, _, *lines = done.stdout.splitlines()
     assert sentence.startswith("This policy hides 0.4056 of 0.9544 bits of the secret; the observer's best guess is")
     labels = [line.split("  ")[0] for line in lines if line and not line.startswith(" ")]
-    assert labels[:6] == ["opacity", "of at most", "leakage", "guess error", "guesswork", "return"]
+    assert labels[:5] == ["opacity", "of at most", "leakage", "guess error", "best guess"]
+    assert labels[5:8] == ["min-entropy", "guesswork", "return"]
+
+
+def test_the_channel_goes_to_a_file(opaq, tmp_path: Path) -> None:
+    done = opaq("measure", "two-sink", "--channel", "channel.csv", "-q")
+    assert done.returncode == 0
+    head, *lines = (tmp_path / "channel.csv").read_text().splitlines()
+    assert head == "o_0,o_1,o_2,P(y),P(y | no),P(y | yes)"
+    assert sum(float(line.split(",")[4]) for line in lines) == pytest.approx(1)
+    again = opaq("measure", "two-sink", "--channel", "channel.csv", "-q")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "--overwrite" in again.stderr
+    assert opaq("measure", "two-sink", "--channel", "channel.csv", "-q", "--overwrite").returncode == 0
+    other = opaq("measure", "two-sink", "--channel", "channel.txt", "-q")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "use .csv or .npz" in other.stderr
+    text = opaq("examples", "two-sink").stdout
+    (tmp_path / "long.yaml").write_text(re.sub(r"horizon: \d+", "horizon: 40", text))
+    large = opaq("measure", "long.yaml", "--channel", "large.npz", "-q")
+    assert (large.returncode, large.stdout) == (2, "")
+    assert "more than 10,000,000 numbers" in large.stderr
+
+
+def test_the_capacity_of_an_initial_secret(opaq) -> None:
+    asked = ("measure", "grid-initial-state-4", "--capacity", "--max-beliefs", "500", "--mode", "interval", "-q")
+    told = json.loads(opaq(*asked, "--json").stdout)
+    assert told["capacity"]["bits"]["upper"] >= told["leakage"]["lower"] - 1e-9
+    assert 0.5 < told["capacity"]["bits"]["lower"] < told["capacity"]["bits"]["upper"] <= 1.5849625007211562
+    assert sum(told["capacity"]["prior"].values()) == pytest.approx(1)
+    assert "min-capacity" in opaq(*asked).stdout
+    refused = opaq("measure", "two-sink", "--capacity", "-q")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "two-sink: secret: is no initial state" in refused.stderr
 
 
 @pytest.mark.parametrize("command", [("measure",), ("measure", "--json"), ("solve", "--starts", "1")])

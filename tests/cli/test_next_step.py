@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opaq import load
-from opaq.cli.next_step import command_line, free_name
+from opaq.cli.next_step import command_line
 
 FEW = ("--starts", "1")
 
@@ -24,27 +24,38 @@ def following(stderr: str) -> list[str]:
 def test_one_command_leads_to_the_next(opaq, tmp_path: Path) -> None:
     (tmp_path / "my problem.yaml").write_text(load.scenario_text("two-sink"))
     first = following(opaq("measure", "my problem.yaml").stderr)
-    assert first == ["solve", "my problem.yaml", "--save-policy", "policy.json"]
+    assert first == ["solve", "my problem.yaml"]
     second = following(opaq(*first, *FEW).stderr)
-    assert second == ["certify", "my problem.yaml", "--policy", "policy.json"]
+    assert second == ["certify", "my problem.yaml", "--policy", "my problem.policy.json"]
     done = opaq(*second)
     assert following(done.stderr) == ["compare", "my problem.yaml"]  # a clock would come closer to the bound
     third = following(opaq("compare", "my problem.yaml", "--classes", "state; state,time", *FEW).stderr)
-    assert third == ["solve", "my problem.yaml", "--conditions", "state,time", "--save-policy", "policy-2.json"]
+    assert third == ["solve", "my problem.yaml", "--conditions", "state,time"]
     close = following(opaq(*third, "--certify", *FEW).stderr)
     assert close[0] in ("report", "simulate")
-    assert close[1:] == ["my problem.yaml", "--policy", "policy-2.json"]
+    assert close[1:] == ["my problem.yaml", "--policy", "my problem.policy-2.json"]
     assert following(opaq("simulate", "my problem.yaml", *close[2:]).stderr)[0] == "measure"
     assert following(opaq("measure", "my problem.yaml", *close[2:]).stderr)[0] == "certify"
 
 
-def test_own_arguments_are_kept(opaq) -> None:
-    given = ["--conditions", "state,time", "--solver", "lagrangian", "--starts", "2", "--max-memory", "0.5"]
-    words = following(opaq("solve", "two-sink", *given).stderr)
-    assert words == ["solve", "two-sink", *given, "--save-policy", "policy.json", "--certify"]
+def test_limits_are_repeated_where_the_next_command_takes_them(opaq) -> None:
+    given = ["--time-limit", "30", "--seed", "3", "--max-memory", "0.5"]
+    limits = ["--time-limit", "30", "--max-memory", "0.5"]
+    solved = opaq("solve", "two-sink", *FEW, *given)
+    assert following(solved.stderr) == ["certify", "two-sink", "--policy", "two-sink.policy.json", *limits]
+    assert f"opaq compare two-sink {' '.join(limits)} --seed 3" in solved.stderr  # beside it, what a clock may help
+    measured = opaq("measure", "two-sink", *given)
+    assert following(measured.stderr) == ["solve", "two-sink", *limits, "--seed", "3"]
+    simulated = opaq("simulate", "two-sink", "--policy", "uniform", "--seed", "5", "--runs", "1")
+    assert following(simulated.stderr) == ["measure", "two-sink", "--policy", "uniform", "--seed", "5"]
+    assert following(opaq("simulate", "two-sink", "--runs", "1").stderr) == ["measure", "two-sink"]
+
+
+def test_the_policy_of_a_run_is_in_its_folder(opaq, tmp_path: Path) -> None:
     words = following(opaq("solve", "two-sink", *FEW, "--run-folder", "a run").stderr)
-    assert words == ["solve", "--resume", "a run", "--save-policy", "policy.json", "--certify"]
+    assert words == ["certify", "two-sink", "--policy", "a run/policy.json"]
     assert opaq(*words, "-q").returncode == 0
+    assert not list(tmp_path.glob("*.json"))
 
 
 def test_policies_in_a_folder(opaq) -> None:
@@ -67,8 +78,9 @@ def test_tasks_that_minimise(opaq, tmp_path: Path) -> None:
     text = load.scenario_text("two-sink").replace("return_at_least: 0}", "objective: minimise}")
     (tmp_path / "least.yaml").write_text(text)
     words = following(opaq("solve", "least.yaml", *FEW).stderr)
-    assert "--certify" in words
-    assert following(opaq(*words).stderr)[0] in ("report", "simulate")
+    assert words[0] == "certify"
+    assert opaq(*words, "-q").returncode == 0
+    assert following(opaq("solve", "least.yaml", *FEW, "--certify").stderr)[0] in ("report", "simulate")
 
 
 def test_odd_names_are_quoted() -> None:
@@ -77,14 +89,6 @@ def test_odd_names_are_quoted() -> None:
         command_line("measure", "-x.yaml", ignore_model_mismatch=True, quiet=False)
         == "opaq measure ./-x.yaml --ignore-model-mismatch"
     )
-
-
-def test_a_name_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert free_name() == "policy.json"
-    for name in ("policy.json", "policy-2.json"):
-        Path(name).touch()
-    assert free_name() == "policy-3.json"
 
 
 PROBLEM = """\

@@ -10,6 +10,7 @@ import pytest
 
 import opaq as library
 from opaq.reports.figures.style import figure_bytes
+from study.inline_executor import InlineExecutor
 
 
 def test_a_figure_is_the_librarys_and_its_path_is_the_answer(opaq, tmp_path: Path) -> None:
@@ -76,9 +77,9 @@ def test_nothing_is_overwritten_unless_asked(opaq, tmp_path: Path) -> None:
     [
         (
             ["policy", "two-sink", "-o", "x.gif"],
-            "x.gif: the ending '.gif' is no format of figures; use one of .pdf, .svg, .png",
+            "x.gif: the ending '.gif' is no format of figures; use one of .pdf, .svg, .eps, .png",
         ),
-        (["policy", "two-sink", "-o", "x"], "x: has no ending; use one of .pdf, .svg, .png"),
+        (["policy", "two-sink", "-o", "x"], "x: has no ending; use one of .pdf, .svg, .eps, .png"),
         (["policy", "two-sink", "-o", "no/x.pdf"], "does not exist; create it first"),
         (["policy", "-o", "x.pdf"], "PROBLEM: is missing; give a problem file or the name of a scenario"),
         (
@@ -133,3 +134,42 @@ def test_what_is_read_back_is_what_the_library_gives() -> None:
         (library.plot_comparison, comparison, comparison.to_dict()),
     ):
         assert figure_bytes(draw(thing), ".svg") == figure_bytes(draw(json.loads(json.dumps(told))), ".svg")
+
+
+def test_a_sweep_is_drawn_from_its_folder(opaq, tmp_path: Path) -> None:
+    plan = {
+        "opaq-sweep": 1,
+        "problem": "two-sink",
+        "over": {"horizon": [2, 3], "task.return_at_least": [1.0, 1.2]},
+        "solve": {"starts": 1},
+    }
+    study = library.sweep(plan, output=tmp_path / "study", executor=InlineExecutor())
+    done = opaq("plot", "study", "study", "-o", "study.eps", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "study.eps\n", "")
+    assert (tmp_path / "study.eps").read_bytes() == figure_bytes(library.plot_study(study), ".eps")
+    across = opaq("plot", "study", "study", "--across", "return_at_least", "-o", "across.svg", "-q")
+    assert across.returncode == 0
+    other = library.plot_study(study, across="task.return_at_least")
+    assert (tmp_path / "across.svg").read_bytes() == figure_bytes(other, ".svg")
+    for given, words in (
+        (["study"], "FOLDER: is missing"),
+        (["study", "nowhere"], "nowhere: holds no journal.sqlite"),
+        (["study", "study", "--across", "x"], "--across: 'x' is no path that is varied"),
+        (["policy", "two-sink", "--across", "x"], "--across: has no effect with policy"),
+    ):
+        refused = opaq("plot", *given, "-o", "x.pdf", "-q")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert words in refused.stderr
+
+
+def test_a_style_is_used_on_request(opaq, tmp_path: Path) -> None:
+    (tmp_path / "own.mplstyle").write_text("font.family: serif\n")
+    for style in ("own.mplstyle", "ggplot", "user"):
+        done = opaq("plot", "policy", "two-sink", "--style", style, "-o", f"{style}.svg", "-q")
+        assert (done.returncode, done.stderr) == (0, "")
+    plain = figure_bytes(library.plot_policy("two-sink"), ".svg")
+    assert (tmp_path / "user.svg").read_bytes() == plain  # nothing of the user's own differs here
+    assert (tmp_path / "own.mplstyle.svg").read_bytes() != plain
+    refused = opaq("plot", "policy", "two-sink", "--style", "ggplt", "-o", "x.svg", "-q")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--style: 'ggplt' is no style of matplotlib, nor a file; did you mean 'ggplot'?" in refused.stderr

@@ -83,7 +83,11 @@ def test_a_policy_with_its_answers(opaq, tmp_path: Path) -> None:
     assert opaq("report", "two-sink", "--answers", "run", "-o", "b.html", "-q").returncode == 0
     assert data_of(tmp_path / "b.html")["opacity"] == found["opacity"]
 
-    without = opaq("report", "two-sink", "--answers", "s.json", "-o", "x.html", "-q")
+    assert (
+        opaq("report", "two-sink", "--answers", "s.json", "-o", "c.html", "-q").returncode == 0
+    )  # it holds its policy
+    assert data_of(tmp_path / "c.html")["opacity"]["value"] == found["opacity"]["value"]
+    without = opaq("report", "two-sink", "--answers", "s.json", "--policy", "uniform", "-o", "x.html", "-q")
     assert without.returncode == 2
     assert "opaq: s.json: is about another policy" in without.stderr
     other = opaq("report", "graph-published", "--answers", "c.json", "-o", "x.html", "-q")

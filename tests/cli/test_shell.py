@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,7 +54,7 @@ def test_usage_errors_are_bad_input(opaq, arguments: list[str]) -> None:
     done = opaq(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "Usage: opaq" in done.stderr
+    assert re.fullmatch(r"opaq: .+; .+\n", done.stderr)
     assert "Traceback" not in done.stderr
 
 

@@ -98,3 +98,19 @@ def test_bad_input_is_said_before_anything_runs(opaq: Run, tmp_path: Path) -> No
     (tmp_path / "plan.yaml").write_text(PLAN)
     unknown = opaq("sweep", "plan.yaml", "--output", "out", "--executor", "cloud")
     assert unknown.stderr == "opaq: on: 'cloud' is not a choice; use local, ray or ray://HOST:PORT\n"
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_table_for_a_paper(opaq: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    done = opaq("sweep", "plan.yaml", "--output", "out", "--format", "latex", "-q")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    assert r"\begin{tabular}{lrrrrrlr}" in lines
+    assert r"point & horizon & return\_at\_least & opacity & return & guess error & status & seconds \\" in lines
+    assert sum(line.startswith("000") for line in lines) == 4
+    both = opaq("sweep", "plan.yaml", "--output", "out", "--format", "latex", "--json", "-q")
+    assert (both.returncode, both.stdout) == (2, "")
+    assert "--format: has no effect with --json" in both.stderr
+    unknown = opaq("sweep", "plan.yaml", "--output", "out", "--format", "html", "-q")
+    assert (unknown.returncode, unknown.stdout) == (2, "")

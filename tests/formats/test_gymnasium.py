@@ -138,7 +138,7 @@ def test_wrong_tables_are_told(corridor: str, change: dict, told: str) -> None:
         ("CartPole-v1", "has no table of transitions 'P'"),
         ("antigravity:FrozenLake-v1", "is not the id of a registered environment"),
         ("", "is not the id"),
-        (7, "is not the id"),
+        (7, "is no environment"),
     ],
 )
 def test_other_environments_are_refused(env_id: str, told: str) -> None:
@@ -156,5 +156,93 @@ def test_wrong_arguments_are_refused() -> None:
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    with pytest.raises(InputError, match=r'pip install "opaq\[gym\]"'):
+    with pytest.raises(InputError, match=r"pip install 'gymnasium>=1.0'"):
         read_gymnasium("FrozenLake-v1")
+
+
+def test_an_environment_is_read_as_it_is() -> None:
+    for identifier, options in (("FrozenLake-v1", {"map_name": "8x8"}), ("CliffWalking-v1", {}), ("Taxi-v4", {})):
+        environment = gymnasium.make(identifier, **options)
+        by_id = read_gymnasium(identifier, **options)
+        for given in (environment, environment.unwrapped):  # with its wrappers, and without
+            read = read_gymnasium(given)
+            assert read.mdp == by_id.mdp
+            assert {name: values.tolist() for name, values in read.variables.items()} == {
+                name: values.tolist() for name, values in by_id.variables.items()
+            }
+        environment.reset(seed=0)  # it was not closed
+        environment.close()
+
+
+def test_an_environment_of_ones_own() -> None:
+    read = read_gymnasium(Corridor())
+    assert read.mdp.states[:3] == ("0", "1", "2")
+
+    class Table:
+        """No environment of Gymnasium at all."""
+
+        P = Corridor().P
+        initial_state_distrib = (0, 1, 0)
+
+    assert read_gymnasium(Table()).mdp == read.mdp
+    with pytest.raises(InputError, match="'map_name' belongs to an id"):
+        read_gymnasium(Corridor(), map_name="4x4")
+    with pytest.raises(InputError, match="has no table of transitions 'P'"):
+        read_gymnasium(gymnasium.make("CartPole-v1"))
+    for wrong in (3, None, [1]):
+        with pytest.raises(InputError, match="is no environment"):
+            read_gymnasium(wrong)
+
+
+def test_what_is_read_is_the_model_of_a_problem() -> None:
+    import opaq
+
+    spec = {"opaq": 1, "observer": {"variables": ["row"]}, "secret": {"last_state": {"where": "col > 1"}}, "horizon": 3}
+    problem = opaq.build_problem(spec | {"model": read_gymnasium(gymnasium.make("FrozenLake-v1"))})
+    assert problem.mdp.num_states == 16
+    assert len(problem.observer.observations) == 4
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_agent_acts_by_the_numbers_of_its_environment(seed: int) -> None:
+    import opaq
+
+    environment = gymnasium.make("FrozenLake-v1", is_slippery=True)
+    spec = {"opaq": 1, "observer": {"variables": ["row"]}, "secret": {"last_state": "hole"}, "horizon": 8}
+    problem = opaq.build_problem(spec | {"model": read_gymnasium(environment)})
+    agent, rng = opaq.Agent(problem, "return-optimal"), np.random.default_rng(seed)
+    earned, runs = 0.0, 1500
+    for run in range(runs):
+        state, _ = environment.reset(seed=10_000 * seed + run)
+        agent.start(state, rng)
+        for _ in range(9):  # the return counts the actions at the times 0 .. 8
+            action = agent.act(np.int64(state), rng)
+            assert isinstance(action, int)
+            state, reward, over, *_ = environment.step(action)
+            earned += reward
+            if over:
+                break
+    expected = opaq.measure(problem, "return-optimal").expected_return
+    error = np.sqrt(expected * (1 - expected) / runs)
+    assert abs(earned / runs - expected) < 4.5 * error
+    named = opaq.Agent(problem, "return-optimal")
+    assert named.act("0", rng) in problem.mdp.actions  # names in, names out
+    for wrong in (99, 1.5, True, None):
+        with pytest.raises(InputError, match="unknown state"):
+            opaq.Agent(problem, "uniform").act(wrong)
+
+
+def test_an_environment_that_says_its_shape_has_coordinates(corridor: str) -> None:
+    class Shaped(Corridor):
+        shape = (1, 3)
+
+    gymnasium.register("opaq-test/Shaped-v0", entry_point=Shaped)
+    try:
+        model = read_gymnasium("opaq-test/Shaped-v0")
+    finally:
+        del gymnasium.registry["opaq-test/Shaped-v0"]
+    assert model.variables["col"].tolist() == [0, 1, 2, 0]  # the copy of 0 in which the episode is over is there too
+    assert model.mdp.positions.tolist() == [[0, 0], [1, 0], [2, 0], [0, 0]]
+    assert read_gymnasium(corridor).mdp.positions is None
+    cliff = read_gymnasium("CliffWalking-v1")
+    assert cliff.mdp.positions[36].tolist() == [0, -3]  # the start, at the bottom on the left

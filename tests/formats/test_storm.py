@@ -15,7 +15,7 @@ import pytest
 
 import opaq.formats.prism.storm as storm
 from opaq.errors import InputError
-from opaq.formats.prism.storm import read_prism
+from opaq.formats.prism.storm import _reword, read_prism
 from opaq.formats.umb.reader import read_umb, unfold_observer, write_umb
 from opaq.model.arrays import SparseRows
 from opaq.model.observer import Observer
@@ -220,8 +220,8 @@ def test_a_hang_ends_in_time(tmp_path) -> None:
 
 @needs_storm
 def test_memory_is_limited(tmp_path) -> None:
-    with pytest.raises(InputError, match=r"needs more than 1 GiB of memory"):
-        read_prism(written(tmp_path, UNBOUNDED), constants={}, seconds=300, memory=1 << 30)
+    with pytest.raises(InputError, match=r"needs more than 0.5 GiB of memory"):
+        read_prism(written(tmp_path, UNBOUNDED), constants={}, seconds=300, memory=1 << 29)
 
 
 @needs_storm
@@ -320,5 +320,20 @@ def test_files_that_are_not_models(tmp_path) -> None:
 
 def test_without_storm_the_way_to_get_it_is_told(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(storm.importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(InputError, match=r'need stormpy; install it with: pip install "opaq\[storm\]"'):
+    with pytest.raises(InputError, match=r"need stormpy; install it with: pip install 'stormpy>=2.0,<3'"):
         read_prism(written(tmp_path, TWO_ROOMS), constants={"p": 0.5})
+
+
+@needs_storm
+def test_errors_name_the_file_of_the_user_and_the_line(tmp_path) -> None:
+    """Storm reads a copy, which nobody has seen."""
+    file = tmp_path / "lock.prism"
+    file.write_text("mdp\nmodule lock\n  x : [0..3] init 0;\n  [a] x=0 -> (x'=y);\nendmodule\n")
+    with pytest.raises(InputError) as caught:
+        read_prism(file)
+    assert str(caught.value) == f"{file}: Storm: line 4, column 18: expecting <expression>, in: [a] x=0 -> (x'=y);"
+
+
+def test_the_copy_that_storm_reads_is_not_named() -> None:
+    said = "WrongFormatException: cannot open /tmp/opaq-1/model.drn (model.drn)\n\tin line 3\n"
+    assert _reword(said, "/tmp/opaq-1/model.drn", "my/lock.drn") == "cannot open my/lock.drn (lock.drn) in line 3"

@@ -84,4 +84,4 @@ def test_missing_rows_are_one_fault(tmp_path) -> None:
     (line,) = caught.value.lines()
     assert "policy: has no row for " in line
     assert line.count("state=") == 5
-    assert line.endswith("; ...; add the rows")
+    assert line.endswith(" and 24 more; add the rows")

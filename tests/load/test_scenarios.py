@@ -19,6 +19,7 @@ NAMES = (
     "grid-last-state",
     "grid-last-state-4",
     "two-sink",
+    "warehouse",
 )
 
 BROKEN = """\

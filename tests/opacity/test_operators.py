@@ -11,10 +11,18 @@ import pytest
 
 import oracles
 from opaq.beliefs.returns import start_distribution
-from opaq.errors import OpaqError
+from opaq.errors import InputError, OpaqError
+from opaq.load import load_problem
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.opacity.filtering import observable_operator, secret_posterior, sequence_probability, start_posterior
+from opaq.opacity.filtering import (
+    filter_states,
+    log_probabilities,
+    observable_operator,
+    secret_posterior,
+    sequence_probability,
+    start_posterior,
+)
 from opaq.product.compile import Product, compile_problem
 from random_problems import SECRETS, random_policy, random_problem
 
@@ -136,3 +144,21 @@ def test_likelihoods_agree_with_hmmlearn(seed: int) -> None:
         numbers = [[product.observations.index(name)] for name in names(sequence)]
         likelihood = np.exp(chain.score(np.array(numbers)))
         assert sequence_probability(product, pi, names(sequence)) == pytest.approx(likelihood, rel=1e-10)
+
+
+def test_a_batch_of_sequences_of_any_length_is_filtered_like_each_alone() -> None:
+    product = compile_problem(load_problem("two-sink"))
+    pi, operators = product.policy_vector(None), {}
+    for name in product.observations:
+        operators[name] = observable_operator(product, pi, name)
+    every = [list(names) for length in (1, 2, 3) for names in tuples(product.observations, repeat=length)]
+    logs = log_probabilities(product, pi, every)
+    assert np.isneginf(logs).any()
+    for sequence, log in zip(every, logs, strict=True):
+        weights = start_distribution(product.process)
+        for name in sequence:  # the sum of A_o .. A_o mu, paper, proposition 1
+            weights = operators[name] @ weights
+        assert np.exp2(log) == pytest.approx(weights.sum(), abs=1e-12)
+        assert log == filter_states(product, pi, sequence)[-1][1]
+    with pytest.raises(InputError, match=r"observations\[1\]"):
+        log_probabilities(product, pi, [every[0], every[-1][:2], ["N", "none such"]])

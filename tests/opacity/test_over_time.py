@@ -120,3 +120,40 @@ def test_a_request_to_stop_gives_nothing() -> None:
     measurement = opaq.measure("two-sink")
     rng = np.random.default_rng(0)
     assert knowledge_over_time(product.process, pi, measurement, rng=rng, stop=stop) == (None, None)
+
+
+def test_the_public_call_is_the_same() -> None:
+    problem = opaq.load_problem("graph")
+    measurement, over, _ = knowledge(problem, opaq.return_optimal_policy(problem))
+    asked = opaq.opacity_over_time(problem, "return-optimal")
+    assert asked == over
+    assert asked.opacity[-1] == measurement.opacity
+    table = asked.to_dataframe()
+    assert table["opacity"].tolist() == asked.opacity.tolist() == asked.to_dict()["opacity"]
+    assert table["time"].tolist() == list(range(problem.horizon + 1))
+
+
+def test_a_call_that_has_no_time_says_so() -> None:
+    with pytest.raises(opaq.StoppedError):
+        opaq.opacity_over_time("grid-last-state", time_limit=1e-9)
+
+
+def test_the_most_revealing_sequences_by_enumeration() -> None:
+    problem = opaq.load_problem("two-sink")
+    joint = oracles.joint(problem)
+    prior = oracles.secret_distribution(joint)
+    likely = oracles.sequence_probabilities(joint)
+    shares = defaultdict(float)
+    for (value, sequence), mass in joint.items():
+        shares[sequence] += mass * np.log2(mass / likely[sequence] / prior[value])
+    told = opaq.most_revealing(problem, count=2)
+    assert [each.bits for each in told] == sorted((each.bits for each in told), reverse=True)
+    assert len(told) == 2
+    for each in told:  # a beginning after which the secret is out stands for all that follows
+        begun = tuple((name,) for name in each.observations)
+        meant = sum(bits for sequence, bits in shares.items() if sequence[: len(begun)] == begun)
+        assert each.bits == pytest.approx(meant, abs=1e-9)
+    assert float(told.leakage) == pytest.approx(sum(shares.values()), abs=1e-9)
+    assert told.to_dataframe()["bits"].tolist() == [each.bits for each in told]
+    assert told.to_dict()["sequences"][0]["observations"] == list(told[0].observations)
+    assert "most revealing" in told._repr_html_()

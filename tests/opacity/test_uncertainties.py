@@ -15,11 +15,8 @@ import oracles
 from opaq.beliefs.frozen import FrozenGraph
 from opaq.beliefs.graph import Budget
 from opaq.errors import InputError, InvariantError
-from opaq.model.arrays import FloatArray, SparseRows, floats, ints
-from opaq.model.mdp import MDP
-from opaq.model.observer import Observer
-from opaq.model.problem import Problem, Task
-from opaq.model.secret import InitialState, StateClasses
+from opaq.model.arrays import FloatArray, floats
+from opaq.model.problem import Problem
 from opaq.model.uncertainty import (
     UNCERTAINTIES,
     ExpectedLoss,
@@ -34,7 +31,7 @@ from opaq.opacity.exact import evaluate, gradient, hessian_vector
 from opaq.opacity.measure import measure
 from opaq.product.compile import compile_problem
 from opaq.spec import problem_to_dict
-from random_problems import SECRETS, random_policy, random_problem
+from random_problems import SECRETS, channel_problem, random_policy, random_problem
 from toys import Collisions
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -273,24 +270,6 @@ def test_sampled_gradients_have_the_right_mean() -> None:
     spread = slopes.std(axis=0) / math.sqrt(len(found))
     assert np.abs(slopes.mean(axis=0) - slope).max() <= 5 * spread.max() + 1e-9
     assert np.mean([each[0] for each in found]) == pytest.approx(value, abs=5 * found[0][1] / math.sqrt(len(found)))
-
-
-def channel_problem(prior: FloatArray, channel: FloatArray, of: Uncertainty) -> Problem:
-    """One observation of a secret: a channel from secret values to observations."""
-    size, columns = channel.shape
-    names = tuple(VALUES[:size])
-    mdp = MDP(
-        states=names,
-        actions=("a",),
-        start=floats(prior),
-        choice_start=ints(np.arange(size + 1)),
-        choice_action=ints(np.zeros(size)),
-        transitions=SparseRows.from_dense(np.eye(size)),
-        rewards=floats(np.zeros(size)),
-        labels={},
-    )
-    observer = Observer(tuple(f"o{column}" for column in range(columns)), SparseRows.from_dense(channel))
-    return Problem(mdp, observer, InitialState(StateClasses(names, ints(np.arange(size)))), 0, task=Task(of=of))
 
 
 def test_libqif_agrees_on_channels() -> None:

@@ -199,6 +199,9 @@ def test_the_command_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
     first = opaq_command(*given)
     told = json.loads(first.stdout)
     assert json.loads((tmp_path / "made" / "results.json").read_text()) == told
+    table = (tmp_path / "made" / "results.tex").read_text()
+    assert "source & opacity & return & guess error & task met & status & time & note \\\\\n" in table
+    assert table.count("\\begin{table}") == len(told["experiments"])
     assert "default solver" in first.stderr
     heads = {ending: (tmp_path / "made" / f"two-sink{ending}").read_bytes()[:4] for ending in (".pdf", ".svg", ".png")}
     assert heads == {".pdf": b"%PDF", ".svg": b"<?xm", ".png": b"\x89PNG"}

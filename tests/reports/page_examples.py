@@ -184,7 +184,51 @@ def hostile_example() -> Example:
     return _example(problem)
 
 
+@cache
+def carrier_example() -> Example:
+    """A board of 4 x 3 cells, y up, with two states in each; names of variables, actions without names."""
+    cells = [(x, y) for x in range(4) for y in range(3)]
+
+    def name(x: int, y: int, loaded: int) -> str:
+        return f"mode=0,x={x},y={y},loaded={loaded}"
+
+    def after(x: int, y: int, loaded: int, step: tuple[int, int]) -> str:
+        target = (x + step[0], y + step[1])
+        x, y = target if target in cells else (x, y)
+        return name(x, y, 1 if (x, y) == (3, 2) else loaded)
+
+    steps = {"0": (1, 0), "1": (-1, 0), "2": (0, 1), "3": (0, -1)}
+    states = [(x, y, loaded) for x, y in cells for loaded in (0, 1)]
+    problem = opaq.build_problem(
+        {
+            "opaq": 1,
+            "name": "carrier",
+            "model": {
+                "states": [name(*state) for state in states],
+                "actions": list(steps),
+                "start": name(0, 0, 0),
+                "transitions": {
+                    name(*state): {
+                        action: {after(*state, step): 0.8, name(*state): 0.2}
+                        if after(*state, step) != name(*state)
+                        else name(*state)
+                        for action, step in steps.items()
+                    }
+                    for state in states
+                },
+                "labels": {"depot": [name(3, 2, 0), name(3, 2, 1)]},
+                "positions": {name(*state): [state[0], state[1]] for state in states},
+            },
+            "observer": {"emissions": {name(*state): f"row {state[1]}" for state in states}},
+            "secret": {"visited": {"where": "x = 3 & y = 2"}},
+            "horizon": 8,
+        }
+    )
+    return _example(problem)
+
+
 EXAMPLES = {
+    "carrier": carrier_example,
     "grid": grid_example,
     "graph": graph_example,
     "progress": progress_example,

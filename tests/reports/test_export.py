@@ -99,10 +99,19 @@ def test_storm_scheduler(problem) -> None:
     ]
 
 
+def test_storm_scheduler_of_a_policy_that_draws(problem) -> None:
+    policy = markov(q0={"a": 0.25, "b": 0.75}, q1={"a": 1.0}, q2={"b": 1.0})
+    first = json.loads(policy_to_storm_scheduler(policy, problem.mdp))[0]
+    assert first["c"] == [
+        {"index": 0, "labels": ["a"], "prob": 0.25},
+        {"index": 1, "labels": ["b"], "prob": 0.75},
+    ]
+
+
 def test_storm_scheduler_refuses_what_it_cannot_say(problem) -> None:
     with pytest.raises(InputError) as caught:
-        policy_to_storm_scheduler(markov(q0={"a": 0.5, "b": 0.5}, q1={"a": 1.0}), problem.mdp)
-    assert len(caught.value.faults) == 2
+        policy_to_storm_scheduler(markov(q0={"a": 0.5, "b": 0.5}), problem.mdp)
+    assert [fault.where for fault in caught.value.faults] == ["policy row state=q1", "policy row state=q2"]
     with pytest.raises(InputError, match="conditions on state, time"):
         policy_to_storm_scheduler(Policy(PolicyClass(("state", "time")), {}), problem.mdp)
 

@@ -21,9 +21,9 @@ from matplotlib.text import Text
 
 import opaq
 from opaq.opacity.measure import with_opacity
-from opaq.reports.figures.axes import Chart, LevelLine, Line, directions, plot_charts
+from opaq.reports.figures.axes import Chart, LevelLine, Line, plot_charts
 from opaq.reports.figures.style import ENDINGS, figure_bytes, figure_text
-from opaq.reports.grid import GridView
+from opaq.reports.grid import GridView, directions
 from reports.study_examples import front_of
 
 GRID = "grid-last-state-4"
@@ -70,11 +70,14 @@ def comparison() -> opaq.Comparison:
 # Files
 
 
+MAGIC = {".pdf": b"%PDF", ".svg": b"<?xml", ".eps": b"%!PS-Adobe-3.0 EPSF", ".png": b"\x89PNG"}
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_the_same_figure_is_the_same_file(ending: str) -> None:
     first, second = (figure_bytes(opaq.plot_policy(GRID), ending) for _ in range(2))
     assert first == second
-    assert first.startswith({".pdf": b"%PDF", ".svg": b"<?xml", ".png": b"\x89PNG"}[ending])
+    assert first.startswith(MAGIC[ending])
     assert b"CreationDate" not in first
     assert b"dc:date" not in first
 
@@ -101,7 +104,7 @@ def test_text_of_a_pdf_is_text() -> None:
 
 def test_files_are_written_as_asked(tmp_path: Path) -> None:
     figure = opaq.plot_frontier([(0.0, 1.0)])
-    with pytest.raises(opaq.InputError, match=r"the ending '.gif' is no format .*; use one of .pdf, .svg, .png"):
+    with pytest.raises(opaq.InputError, match=r"the ending '.gif' is no format .*; use one of .pdf, .svg, .eps, .png"):
         opaq.save_figure(figure, tmp_path / "figure.gif")
     with pytest.raises(opaq.InputError, match="dpi: is 5; give a whole number, from 30"):
         opaq.save_figure(figure, tmp_path / "figure.png", dpi=5)
@@ -174,6 +177,144 @@ def test_odd_names_break_nothing() -> None:
         assert r"\$x^2\$" in words(figure) + [word.strip() for word in words(figure)]
 
 
+# EPS, and styles of the user
+
+
+def test_eps_has_pale_colours_in_place_of_transparent_ones(caplog: pytest.LogCaptureFixture) -> None:
+    front = opaq.plot_frontier([(0.0, 1.0, 1.1, -0.5), (1.0, 0.5, 0.6, -0.5)])
+    (fill,) = [each for each in front.axes[0].collections if each.get_alpha() is not None]
+    before = fill.get_facecolor().copy()
+    pictures = [front, opaq.plot_policy(GRID), opaq.plot_beliefs(GRID, over="states", column="double")]
+    contents = [figure_bytes(figure, ".eps") for figure in pictures]
+    assert caplog.messages == []  # matplotlib says where it draws something transparent as if it were solid
+    assert np.array_equal(fill.get_facecolor(), before)
+    for solid, share in ((before[0, :3], 0.12), (np.array([0, 0x9E, 0x73]) / 255, 0.8)):  # the fill, the tangents
+        pale = " ".join(f"{part:.3f}".rstrip("0") for part in share * solid + 1 - share)
+        assert f"{pale} setrgbcolor".encode() in contents[0]
+
+
+def test_a_style_of_the_user_is_respected_on_request(tmp_path: Path) -> None:
+    file = tmp_path / "own.mplstyle"
+    file.write_text(
+        "font.family: serif\naxes.prop_cycle: cycler('color', ['aa0000', '00aa00'])\nfigure.figsize: 5, 3\n"
+        "axes.grid: False\nfont.size: 11\n"
+    )
+    points = [(0.0, 1.0, 1.1), (1.0, 0.5, 0.6)]
+    plain = figure_bytes(opaq.plot_frontier(points), ".svg")
+    with opaq.figure_style(file):
+        figure = opaq.plot_frontier(points)
+        styled = figure_bytes(figure, ".svg")
+    assert figure.get_size_inches()[0] == 5
+    assert figure.axes[0].lines[0].get_color() in ("aa0000", "#aa0000")
+    assert not figure.axes[0].xaxis.get_gridlines()[0].get_visible()
+    assert figure.axes[0].xaxis.label.get_fontfamily() == ["serif", "DejaVu Sans"]
+    assert styled != plain
+    assert figure_bytes(opaq.plot_frontier(points), ".svg") == plain  # only inside the block
+    with opaq.figure_style("ggplot"):
+        assert opaq.plot_frontier(points).axes[0].lines[0].get_color() == "#E24A33"
+
+
+def test_settings_of_this_program_count_as_the_users() -> None:
+    with rc_context({"lines.linewidth": 4.0}):
+        assert opaq.plot_frontier([(0.0, 1.0)]).axes[0].lines[0].get_linewidth() == 1.0
+        with opaq.figure_style("user"):
+            assert opaq.plot_frontier([(0.0, 1.0)]).axes[0].lines[0].get_linewidth() == 4.0
+
+
+def test_names_are_text_for_tex_as_well(tmp_path: Path) -> None:
+    (tmp_path / "tex.mplstyle").write_text("text.usetex: True\n")
+    with opaq.figure_style(tmp_path / "tex.mplstyle"):
+        assert figure_text("a_b & 50% $x$") == r"a\_b \& 50\% \$x\$"
+    assert figure_text("a_b") == "a_b"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("font.sze: 3\n", "Bad key"), ("lines.linewidth: thick\n", "thick"), (b"\xff\xfe\x00", "is no style")],
+)
+def test_a_style_that_is_none_is_refused(tmp_path: Path, content: str | bytes, words: str) -> None:
+    file = tmp_path / "bad.mplstyle"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(opaq.InputError, match=words), opaq.figure_style(file):
+        pass
+
+
+def test_unknown_styles_are_refused_with_the_nearest() -> None:
+    with pytest.raises(opaq.InputError, match="did you mean 'ggplot'"), opaq.figure_style("ggplt"):
+        pass
+    with pytest.raises(opaq.InputError, match="no such file"), opaq.figure_style("missing.mplstyle"):
+        pass
+
+
+# A study
+
+
+def made_study(values: list[tuple[dict[str, Any], float]], **changes: Any) -> opaq.Study:
+    target = opaq.Target.of_task(opaq.Shannon(), minimise=False)
+    points = [
+        opaq.StudyPoint(
+            f"{index:04}",
+            parameters,
+            "converged",
+            opacity=opaq.Amount.exact(value),
+            objective=replace(target, amount=opaq.Amount.exact(value)),
+            feasible=True,
+            **changes,
+        )
+        for index, (parameters, value) in enumerate(values, start=1)
+    ]
+    return opaq.Study(Path("study"), "made up", tuple(points))
+
+
+def test_a_study_is_drawn_by_what_varies() -> None:
+    rates = [0.2, 0.5, 0.9]
+    study = made_study(
+        [({"class": c, "a.rate": r, "b.rate": r / 2}, 1 - r * k) for c, k in (("x", 1), ("y", 2)) for r in rates]
+    )
+    figure = opaq.plot_study(study)
+    axes = figure.axes[0]
+    assert axes.get_xlabel() == "a.rate"
+    first, second = axes.lines[:2]
+    assert list(first.get_xdata()) == rates
+    assert list(first.get_ydata()) == pytest.approx([0.8, 0.5, 0.1])
+    assert list(second.get_ydata()) == pytest.approx([0.6, 0.0, -0.8])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["class x", "class y"]
+    named = opaq.plot_study(study, across="class")
+    assert named.axes[0].get_xlabel() == "class"
+    assert [text.get_text() for text in named.axes[0].get_xticklabels()] == ["x", "y"]
+    assert len(named.axes[0].get_legend().get_texts()) == 3  # what varies together is one line
+    assert inside(figure)
+    with pytest.raises(opaq.InputError, match="the end of several paths"):
+        opaq.plot_study(study, across="rate")
+    with pytest.raises(opaq.InputError, match="no path that is varied"):
+        opaq.plot_study(study, across="horizon")
+
+
+def test_points_that_miss_their_task_and_bounds_are_marked() -> None:
+    study = made_study([({"h": 1}, 0.5), ({"h": 2}, 0.6)], upper_bound=0.7)
+    points = (study.points[0], replace(study.points[1], feasible=False))
+    figure = opaq.plot_study(replace(study, points=points))
+    assert {text.get_text() for text in figure.axes[0].get_legend().get_texts()} == {
+        "best policy found",
+        "no policy exceeds",
+        "misses its task",
+    }
+    hollow = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert [line.get_xdata()[0] for line in hollow] == [2]
+
+
+def test_many_lines_are_one_of_the_best() -> None:
+    study = made_study([({"h": h, "seed": s}, h + 0.1 * s) for h in (1, 2) for s in range(9)])
+    axes = opaq.plot_study(study, across="h").axes[0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["other points", "the best at every value"]
+    assert list(axes.lines[1].get_ydata()) == pytest.approx([1.8, 2.8])
+
+
+def test_a_study_without_answers_has_no_figure() -> None:
+    with pytest.raises(opaq.InputError, match="no point with an answer"):
+        opaq.plot_study(opaq.Study(Path("study"), "none", (opaq.StudyPoint("0001", {"h": 1}, ""),)))
+
+
 # Charts
 
 
@@ -244,6 +385,26 @@ def test_arrows_change_with_time_and_unlikely_actions_have_none() -> None:
     assert average.N > second.N
     with pytest.raises(opaq.InputError, match="time: is 12; give a whole number, from 0 to 11"):
         opaq.plot_policy(problem, policy, time=12)
+
+
+def test_a_large_grid_shows_flow() -> None:
+    east = {"opaq": 1, "observer": {"emissions": {"*": "dark"}}, "secret": {"last_state": [[39, 0]]}, "horizon": 20}
+    problem = opaq.build_problem(
+        east | {"grid": {"size": [40, 2], "start": [0, 0], "labels": {"end": [[39, 0], [39, 1]]}}}
+    )
+    product = opaq.compile_problem(problem)
+    actions = [problem.mdp.actions[action] for action in product.slot_action]
+    policy = product.policy(np.array([float(action == "E") for action in actions]))
+    figure = opaq.plot_policy(problem, policy)
+    (flow,) = artists(figure, Quiver)
+    assert 1 < flow.N < 20  # one for a block of cells, where runs come by
+    assert (flow.U > 0).all()
+    assert np.abs(flow.V).max() < 1e-9
+    (shade,) = artists(figure, QuadMesh)
+    visits = np.ma.filled(shade.get_array(), np.nan).reshape(2, 40)
+    assert visits[0] == pytest.approx([1.0] * 21 + [0.0] * 19)  # once each, one cell further at every step
+    assert visits[1] == pytest.approx(0.0)
+    assert {"visited", "end"} <= set(words(figure))
 
 
 def test_directions_come_from_the_model_not_from_names() -> None:

@@ -91,10 +91,10 @@ def test_a_wide_grid_is_cut_to_the_page() -> None:
 def test_the_path_of_a_run() -> None:
     view = GridView.of(grid())
     assert view is not None
-    states = ["(0,0)", "(0,0)", "(1,0)", "(0,0)", "(0,1)"]
-    lines = path_lines(view, states, title="path")
+    at = grid().mdp.states.index
+    lines = path_lines(view, [at(name) for name in ("(0,0)", "(0,0)", "(1,0)", "(0,0)", "(0,1)")], title="path")
     assert lines.content[:3] == ("   0   1   2", "0  0+  2   .", "1  4   ##  .")
-    long = path_lines(view, ["(0,0)"] * 1234 + ["(1,0)", "(0,0)", "(1,0)"], title="path")
+    long = path_lines(view, [at("(0,0)")] * 1234 + [at(name) for name in ("(1,0)", "(0,0)", "(1,0)")], title="path")
     assert long.content[1].split() == ["0", "0+", "1234+", "."]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
+from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,11 +56,16 @@ def results(problem: opaq.Problem) -> list[Any]:
     ranking = opaq.sensors(problem, fixed=True, changes=[])
     point = opaq.StudyPoint(EVIL, {EVIL: EVIL}, "failed", error=EVIL)
     study = opaq.Study(Path(EVIL), EVIL, (point,))
+    filtering = opaq.filter(problem, [step.observation for step in replay.steps], solution.policy)
     shown = [problem, solution, solution.policy, solution.measurement, certificate, comparison, replay]
-    return [*shown, front, ranking, study]
+    shown += [front, ranking, study, opaq.CertifiedSolution(solution, certificate), filtering]
+    shown += [opaq.most_revealing(problem), opaq.opacity_over_time(problem), opaq.history_program(problem)]
+    return [*shown, opaq.report(problem, solution=solution, runs=1)]
 
 
 EVIL_RESULTS = results(evil_problem())
+TABLES = [thing for thing in EVIL_RESULTS if not isinstance(thing, opaq.Report)]
+NAMELESS = (opaq.OpacityOverTime, opaq.HistoryOptimum)  # they show numbers alone
 
 
 def test_every_class_with_a_view_was_tested() -> None:
@@ -72,23 +79,42 @@ def test_the_view_is_where_it_is_named() -> None:
     assert callable(getattr(import_module(module), function))
 
 
-@pytest.mark.parametrize("thing", EVIL_RESULTS, ids=lambda thing: type(thing).__name__)
+@pytest.mark.parametrize("thing", TABLES, ids=lambda thing: type(thing).__name__)
 def test_names_cannot_become_markup(thing: Any) -> None:
     html = thing._repr_html_()
     assert "script>" not in html.replace("script&gt;", "")
-    assert "&lt;script&gt;" in html
+    assert ("&lt;script&gt;" in html) == (not isinstance(thing, NAMELESS))
     assert all(char.isprintable() for char in html)
     root = ElementTree.fromstring(html)  # every element is closed, every attribute quoted
     assert {element.tag for element in root.iter()} <= {"div", "table", "thead", "tbody", "tr", "th", "td"}
     assert {name for element in root.iter() for name in element.attrib} <= {"style"}
 
 
-@pytest.mark.parametrize("thing", EVIL_RESULTS, ids=lambda thing: type(thing).__name__)
+@pytest.mark.parametrize("thing", TABLES, ids=lambda thing: type(thing).__name__)
 def test_colours_are_those_of_the_page(thing: Any) -> None:
     """On light pages and on dark ones: nothing sets a colour but in shares of grey that both show."""
     html = thing._repr_html_()
     assert set(re.findall(r"(?<![-\w])color:([^;\"]+)", html)) <= {"inherit"}
     assert set(re.findall(r"background:([^;\"]+)", html)) <= {"none"}
+
+
+@pytest.mark.parametrize("thing", EVIL_RESULTS[1:], ids=lambda thing: type(thing).__name__)
+def test_every_result_is_a_table_and_plain_data(thing: Any) -> None:
+    assert len(thing.to_dataframe().columns) > 0
+    if not isinstance(thing, opaq.Policy):  # which `save_policy` writes
+        assert json.loads(json.dumps(thing.to_dict(), allow_nan=False))
+
+
+def test_a_report_is_the_page_itself_in_a_frame() -> None:
+    report = EVIL_RESULTS[-1]
+    found: list[tuple[str, dict[str, str | None]]] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: found.append((tag, dict(attributes)))  # type: ignore[method-assign]
+    parser.feed(report._repr_html_())
+    ((tag, attributes),) = found
+    assert tag == "iframe"
+    assert attributes["sandbox"] == "allow-scripts"  # and neither the notebook's origin nor its storage
+    assert attributes["srcdoc"] == report.html
 
 
 def test_a_grid_comes_with_a_picture() -> None:

@@ -19,13 +19,15 @@ import pytest
 import opaq
 from opaq.opacity.filtering import filter_states
 from opaq.opacity.measure import with_opacity
+from opaq.opacity.policies import compile_for_policy
 from opaq.reports.numbers import page_number, page_percent
 from opaq.reports.page.cards import Card, cards
 from opaq.reports.page.render import embed_json, render_report
-from opaq.simulation.runs import compile_for_policy
 from reports.page_examples import EXAMPLES, HOSTILE, Example, graph_example, hostile_example
 
-SECTIONS = ["model", "replay", "outcomes", "decline", "search", "classes", "certificate", "policy", "how", "files"]
+SECTIONS = [
+    "model", "replay", "outcomes", "decline", "leakage", "search", "classes", "certificate", "policy", "how", "files",
+]  # fmt: skip
 
 
 def entropy(shares: Iterable[float]) -> float:
@@ -82,7 +84,7 @@ def test_everything_given_is_shown_in_order(graph: Example) -> None:
 def test_what_is_not_given_is_left_out(graph: Example) -> None:
     gone = dict.fromkeys(["solution", "certificate", "comparison", "over_time", "posteriors", "policy_text"])
     outline = Outline(render_report(graph.data | gone | {"runs": [], "run_info": []}))
-    assert [name for name in outline.ids if name in SECTIONS] == ["model", "policy", "how", "files"]
+    assert [name for name in outline.ids if name in SECTIONS] == ["model", "leakage", "policy", "how", "files"]
 
 
 def test_the_page_asks_for_nothing(graph: Example) -> None:
@@ -165,7 +167,7 @@ def test_the_card_of_a_certificate_names_its_pair_of_numbers(graph: Example) -> 
 
     assert notes(0.47, 1.0) == [
         "no policy exceeds 1.0000 bits",
-        "the trivial bound: no secret with as many values exceeds it",
+        "the trivial bound: it holds even for an observer who sees nothing",
         "this one is proven to reach 0.4700, at most 53% below that",
     ]
     assert notes(0.0, 2.0) == ["no policy exceeds 1.0000 bits"]

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+import opaq
+import opaq.product.compile
 from opaq.reports.page.render import render_report
 from reports.page_examples import EXAMPLES, HOSTILE
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'opaq[test]'")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install playwright")
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="install Debian's chromium: apt-get install chromium")
@@ -316,6 +318,61 @@ def test_pointing_at_a_cell_says_what_it_is(open_page: Open) -> None:
     assert page.locator(".inspected").inner_text() == "(3,1)"
 
 
+@pytest.mark.parametrize("width", [380, 1400])
+def test_a_model_with_positions_is_a_map(open_page: Open, width: int) -> None:
+    example = EXAMPLES["carrier"]()
+    positions = dict(zip(example.problem.mdp.states, example.problem.mdp.positions.tolist(), strict=True))
+    page = open_page("carrier", width=width).page
+    assert overflow(page) == 0
+    board = page.locator("#model .board")
+    box = board.bounding_box()
+    assert 0 <= box["x"] <= box["x"] + box["width"] <= width
+    shown = page.locator("#model .ruler").all_text_contents()
+    assert shown == ["0", "1", "2", "3", "2", "1", "0"]  # columns to the right, then rows down: y is up
+    side = (box["width"] - 20) / 4
+    board.hover(position={"x": 19 + 3.5 * side, "y": 19 + 0.5 * side})
+    words = page.locator(".inspector").inner_text()
+    assert words.startswith("(3,2)")
+    assert "2, x=3,y=2,loaded=0, …" in words  # without mode=0, which all states share
+    assert "depot" in words
+    moments = example.data["runs"][0]
+    for time in (0, 3, 8):
+        page.evaluate(f"opaqReport.go({time})")
+        x, y = positions[moments[time]["state"]]
+        frame, dot = (page.locator(f"#replay .map-agent {part}").bounding_box() for part in (".board", ".agent"))
+        cell = (frame["width"] - 20) / 4
+        right, down = dot["x"] + dot["width"] / 2 - frame["x"] - 19, dot["y"] + dot["height"] / 2 - frame["y"] - 19
+        assert (right / cell - 0.5, down / cell - 0.5) == pytest.approx((x, 2 - y), abs=0.1)
+        believed: dict[tuple[int, ...], float] = {}
+        for state, share in moments[time]["states"]:
+            cell_of = tuple(example.data["model"]["grid"]["cells"][state])
+            believed[cell_of] = believed.get(cell_of, 0.0) + share
+        heat = page.locator("#replay .map-belief .heat").evaluate_all(
+            "(all) => all.map((each) => [each.dataset.state, each.dataset.share])"
+        )
+        drawn = {tuple(example.data["model"]["grid"]["cells"][int(state)]): float(share) for state, share in heat}
+        assert drawn == pytest.approx(believed)
+    page.locator("#model").screenshot(path=SCREENSHOTS / f"carrier-{width}.png")
+
+
+@pytest.mark.parametrize("width", [380, 1400])
+def test_a_large_map_shows_flow(open_page: Open, width: int) -> None:
+    page = open_page("warehouse", width=width).page
+    assert overflow(page) == 0
+    arrows = page.evaluate(
+        "[...document.querySelectorAll('#model .arrow')].map((path) => path.getAttribute('d').split('M').length - 1)"
+    )
+    board = page.locator("#model .board").bounding_box()
+    assert 0 < sum(arrows) / 2 <= (board["width"] / 24 + 1) ** 2  # a line and a head for each
+    opacities = "(all) => all.map((each) => Number(each.getAttribute('fill-opacity')))"
+    shades = page.locator("#model path.visited").evaluate_all(opacities)
+    assert len(shades) > 1
+    assert shades == sorted(shades)
+    assert "more often visited" in page.locator("#model").inner_text()
+    assert page.locator("#model .area-rim.secret").count() == 1
+    page.locator("#model").screenshot(path=SCREENSHOTS / f"flow-{width}.png")
+
+
 def test_a_state_of_a_graph_shows_its_edges(open_page: Open) -> None:
     page = open_page("graph").page
     model = EXAMPLES["graph"]().data["model"]
@@ -530,3 +587,176 @@ def test_it_prints(browser: Any, reports: Callable[[str], Path]) -> None:
     assert overflow(page) == 0
     shoot(page, "grid-print")
     page.close()
+
+
+def test_the_speed_is_chosen_while_it_plays(open_page: Open) -> None:
+    """At a quarter of the speed a step takes 3.6 s; eight times as fast, the 11 steps take 1.3 s together."""
+    page = open_page("grid").page
+    page.clock.install(time=0)
+    page.clock.pause_at(60_000)  # an installed clock goes on by itself; a paused one moves only by run_for
+    page.locator("#speed").select_option("0.25")
+    page.locator(".play").click()
+    page.clock.run_for(3000)
+    assert position(page)[1] == 0
+    page.clock.run_for(1000)
+    assert position(page)[1] == 1
+    page.locator("#speed").select_option("8")
+    assert page.locator(".play").get_attribute("aria-label") == "Pause"
+    page.clock.run_for(120)
+    assert position(page)[1] == 2
+    page.clock.run_for(2000)
+    assert position(page)[1] == 11
+    assert page.locator(".play").get_attribute("aria-label") == "Play"
+
+
+def test_the_speed_is_changed_by_keys_without_a_step(open_page: Open) -> None:
+    page = open_page("grid").page
+    page.locator("#speed").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#speed").input_value() == "2"
+    assert position(page) == (0, 0)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_legends_have_no_repeated_and_no_empty_entry(open_page: Open, name: str) -> None:
+    page = open_page(name).page
+    for legend in page.locator(".legend, .key-list").all():
+        entries = [entry.strip() for entry in legend.locator("li").all_inner_texts()]
+        assert "" not in entries
+        assert len(entries) == len(set(entries))
+
+
+def test_labels_without_states_are_not_in_the_key(open_page: Open, tmp_path: Path) -> None:
+    data = json.loads(json.dumps(EXAMPLES["graph"]().data))
+    data["model"]["labels"]["nowhere"] = []
+    path = tmp_path / "report.html"
+    path.write_text(render_report(data), encoding="utf-8")
+    key = open_page(path).page.locator("#model .key")
+    assert "nowhere" not in key.inner_text()
+    assert all(label in key.inner_text() for label, states in data["model"]["labels"].items() if states)
+
+
+@pytest.mark.parametrize("name", ["graph", "progress"])
+def test_the_number_of_secret_values_agrees(open_page: Open, name: str) -> None:
+    """The sentence on the model, the bars of the belief, and the values that have a prior."""
+    example, page = EXAMPLES[name](), open_page(name).page
+    possible = opaq.product.compile.possible_secrets(opaq.compile_problem(example.problem))
+    assert f" {len(possible)} secret values" in page.locator("[data-part=sizes]").inner_text()
+    assert page.locator(".bars li[data-value]").count() == len(possible)
+
+
+@pytest.mark.parametrize("width", [380, 1400])
+def test_starts_are_grouped_by_where_they_end(open_page: Open, tmp_path: Path, width: int) -> None:
+    """Four starts end in three ways; status and seconds are the same for all, and are left out."""
+    data = json.loads(json.dumps(EXAMPLES["graph"]().data))
+    ends = [(1.25, "uniform", 10), (1.25, "random", 30), (0.75, "random", 20), (0.5, "secret", 5)]
+    data["solution"]["starts"] = [
+        {"index": index, "kind": kind, "status": "settled", "value": value, "standard_error": None,
+         "feasible": value > 0.5, "hides_nothing": False, "num_iterations": steps, "seconds": 0.5}
+        for index, (value, kind, steps) in enumerate(ends)
+    ]  # fmt: skip
+    path = tmp_path / "report.html"
+    path.write_text(render_report(data), encoding="utf-8")
+    page = open_page(path, width=width).page
+    table = page.get_by_label("The starts by where they end")
+    heads = ["opacity", "starts", "began at", "task", "iterations"]
+    assert table.locator("th").all_inner_texts() == heads or width == 380
+    rows = [row.locator("td").all_text_contents() for row in table.locator("tbody tr").all()]
+    assert rows == [
+        ["1.250", "2", "uniform, random", "met", "10 to 30"],
+        ["0.750", "1", "random", "met", "20"],
+        ["0.500", "1", "secret", "missed", "5"],
+    ]
+    assert overflow(page) == 0
+    shoot(page, f"starts-{width}", full=False)
+
+
+def test_every_machine_of_a_certificate_is_listed_once(open_page: Open, tmp_path: Path) -> None:
+    data = json.loads(json.dumps(EXAMPLES["graph"]().data))
+    rung = data["certificate"]["ladder"][0]
+    data["certificate"]["ladder"] = [rung | {"upper_bound": bound} for bound in (1.5, 1.4, 1.375)]
+    path = tmp_path / "report.html"
+    path.write_text(render_report(data), encoding="utf-8")
+    rows = open_page(path).page.locator("#certificate tbody tr")
+    assert rows.count() == 1
+    assert "1.3750" in rows.inner_text()
+
+
+def test_fills_are_printed_and_nothing_is_cut(open_page: Open) -> None:
+    page = open_page("graph", width=800).page
+    page.emulate_media(media="print")
+    for part in (".bar-filled", ".swatch", ".gauge-filled"):
+        assert page.locator(part).first.evaluate("e => getComputedStyle(e).printColorAdjust") == "exact"
+    assert not page.locator(".controls").is_visible()
+    for listing in page.locator("pre:visible, .scroller:visible").all():
+        assert listing.evaluate("e => e.scrollWidth <= e.clientWidth + 1 && e.scrollHeight <= e.clientHeight + 1")
+    breaks = page.locator("#replay .side").first.evaluate("e => getComputedStyle(e).breakInside")
+    assert breaks == "avoid-page"
+
+
+def test_the_problem_file_wraps_on_a_phone(open_page: Open) -> None:
+    listing = open_page("grid", width=380).page.locator("#problem-text")
+    assert listing.evaluate("e => e.scrollWidth <= e.clientWidth")
+
+
+@pytest.mark.parametrize("width", [380, 1400])
+def test_the_key_of_a_map_says_what_is_there_once(open_page: Open, tmp_path: Path, width: int) -> None:
+    """A label of the starts is the frame of the starts, a stated sensor is drawn however wide it is."""
+    grid = {"map": ["S....", ".....", "....G"], "labels": {"start": [[0, 0]]}, "legend": {"G": {"label": "goal"}}}
+    sensors = {
+        "wide": {"covers": {"where": "column > 0"}, "detects": 0.5},
+        "narrow": {"covers": {"where": "column = 0"}, "detects": 0.9},
+    }
+    secret = {"last_state": {"below": {"where": "row > 1"}}}
+    stated = {"opaq": 1, "grid": grid, "observer": {"sensors": sensors}, "secret": secret, "horizon": 3}
+    path = tmp_path / "report.html"
+    opaq.report(opaq.build_problem(stated)).save(path)
+    page = open_page(path, width=width).page
+    assert overflow(page) == 0
+    entries = page.locator("#model .key-list li").all_inner_texts()
+    assert [entry.split("\n")[0] for entry in entries] == ["start", "goal", "wide", "narrow"]
+    assert page.locator("#model path.tint").count() == 2
+
+
+def test_a_cell_of_states_that_look_different_has_no_colour(open_page: Open, tmp_path: Path) -> None:
+    positions = {f"{side}{level}": [side, 0] for side in range(3) for level in "ab"}
+    step = {f"{side}{level}": {"go": f"{min(2, side + 1)}{level}"} for side in range(3) for level in "ab"}
+    model = {"states": list(positions), "actions": ["go"], "start": {"0a": 0.5, "0b": 0.5}, "transitions": step}
+    emissions = {"0a": "first", "0b": "second", "1a": "both", "1b": "both", "*": "none"}
+    stated = {
+        "opaq": 1,
+        "model": model | {"positions": positions},
+        "observer": {"emissions": emissions},
+        "secret": {"initial_state": True},
+        "horizon": 2,
+    }
+    path = tmp_path / "report.html"
+    opaq.report(opaq.build_problem(stated)).save(path)
+    page = open_page(path).page
+    seen = [entry.split("\n")[0] for entry in page.locator("#model .key-list").last.locator("li").all_inner_texts()]
+    assert seen == ["both", "none"]
+    assert page.locator("#model path.tint").count() == 2
+
+
+@pytest.mark.parametrize("width", [380, 1400])
+def test_the_report_shows_what_observing_adds(open_page: Open, tmp_path: Path, width: int) -> None:
+    problem = opaq.load_problem("grid-initial-state-4")
+    small = opaq.build_problem(opaq.problem_to_dict(problem) | {"horizon": 3})
+    path = tmp_path / "report.html"
+    opaq.report(small).save(path)
+    measured = opaq.measure(small, capacity=True)
+    page = open_page(path, width=width).page
+    assert overflow(page) == 0
+    figures = dict(
+        zip(
+            page.locator("#leakage dt").all_inner_texts(),
+            page.locator("#leakage .figure").all_inner_texts(),
+            strict=True,
+        )
+    )
+    assert measured.capacity is not None
+    assert figures["vulnerability"] == f"{100 * float(measured.vulnerability.posterior):.1f}%"
+    assert figures["min-entropy leakage"] == f"{measured.min_entropy_leakage:.3f} bits"
+    assert figures["guesswork"] == f"{measured.guesswork:.3f}"
+    assert figures["capacity"] == f"{measured.capacity.bits:.3f} bits"
+    page.locator("#leakage").screenshot(path=SCREENSHOTS / f"leakage-{width}.png")

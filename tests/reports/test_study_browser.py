@@ -152,6 +152,7 @@ FILTERS: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
 def test_filtering(open_page: Open) -> None:
     data = many_points(150)
     page = open_page(PAGES["study-many"]()).page
+    page.locator("#plot-x").select_option(label="return")
     for text, keeps in FILTERS:
         page.locator("#filter").fill("")
         page.keyboard.type(text)
@@ -216,7 +217,13 @@ def test_axes_and_colours_are_chosen(open_page: Open) -> None:
     page = open_page(PAGES["study-many"]()).page
     data = many_points(150)
     positions = "[...document.querySelectorAll('.point-mark')].map((mark) => mark.outerHTML).join()"
+    assert page.locator("#plot-x option:checked").inner_text() == "horizon"  # what varies comes first
+    page.locator("#plot-x").select_option(label="return")
     before = page.evaluate(positions)
+    page.locator("#plot-x").select_option(label="policy.conditions_on")
+    ticks = page.evaluate("[...document.querySelectorAll('#plot .tick')].map((tick) => tick.textContent)")
+    assert {'["state"]', '["state","time"]'} <= set(ticks)
+    shoot(page, "study-many-classes")
     page.locator("#plot-x").select_option(label="horizon")
     assert page.evaluate(positions) != before
     assert page.locator(".point-mark.outcome-failed").count() == data["counts"]["failed"]
@@ -235,8 +242,15 @@ def test_the_axis_is_what_the_task_is_about(open_page: Open) -> None:
     assert "no point is lower and further right" in page.locator(".legend").inner_text()
 
 
+def test_a_broken_law_is_said_on_the_page(open_page: Open) -> None:
+    data = many_points(12) | {"warnings": ["A law is broken: <b>point</b> 0001 reaches less."]}
+    page = open_page(_written("laws", data)).page
+    assert page.locator(".opening .fault").inner_text() == "A law is broken: <b>point</b> 0001 reaches less."
+
+
 def test_the_joined_points_are_the_front(open_page: Open) -> None:
     page = open_page(PAGES["study-many"]()).page
+    page.locator("#plot-x").select_option(label="return")
     assert page.locator(".joined").get_attribute("d").count(",") == len(many_points(150)["front"])
 
 

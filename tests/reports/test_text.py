@@ -11,10 +11,10 @@ from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult, with_opacity
 from opaq.opacity.sequences import ObservedSequence
-from opaq.reports.layout import render_text
+from opaq.reports.layout import GLUE, Page, TextTable, list_shares, rank_shares, render_terminal, render_text
 from opaq.reports.numbers import number
 from opaq.reports.text.measurement import measurement_page
-from opaq.reports.text.names import Changes, ShortNames
+from opaq.reports.text.names import Changes, ShortNames, tell_apart
 from opaq.reports.text.runs import runs_page
 from opaq.reports.text.solution import search_rows, solution_page
 from opaq.simulation.replay import replay
@@ -192,7 +192,7 @@ def test_the_median_of_two_starts_lies_between_them() -> None:
 
 def test_values_of_sampled_starts_are_estimates_with_their_error() -> None:
     # They were shown as values, above what the policy hides.
-    solution = opaq.solve("graph-published", gradients="sampled", samples=100, workers=1, sequences=0)
+    solution = opaq.solve("grid-last-state-4", gradients="sampled", samples=60, starts=2, time_limit=5, sequences=0)
     errors = [start["standard_error"] for start in solution.to_dict()["starts"]]
     assert all(0.0 < error < 0.1 for error in errors)
     told = dict(search_rows(solution))["starts"]
@@ -202,3 +202,49 @@ def test_values_of_sampled_starts_are_estimates_with_their_error() -> None:
     exact = opaq.solve("two-sink", starts=1)
     assert exact.to_dict()["starts"][0]["standard_error"] is None
     assert "estimate" not in dict(search_rows(exact))["starts"]
+
+
+def test_a_table_that_is_too_wide_is_a_block_per_row() -> None:
+    """At 40 columns, plain and on a terminal; in a file, which is 100 wide, the same table stays a table."""
+    head = ("class of policies", "opacity in bits", "how it ended")
+    table = TextTable(head, (("state, time", "0.55146", "converged"), ("any policy", "<= 0.6", "")), numbers=(1,))
+    blocks = [
+        "class of policies state, time",
+        "  opacity in bits  0.55146",
+        "  how it ended     converged",
+        "class of policies any policy",
+        "  opacity in bits  <= 0.6",
+    ]
+    assert render_text(Page("", (table,)), width=40).splitlines() == blocks
+    assert render_terminal(Page("", (table,)), width=40, styled=False).splitlines() == blocks
+    assert render_text(Page("", (table,)), width=100).splitlines()[1] == "state, time                0.55146  converged"
+
+
+def test_the_last_column_of_a_narrow_table_wraps_between_words() -> None:
+    table = TextTable(("time", "believed"), (("0", f"no{GLUE}0.625, yes{GLUE}0.375"),))
+    for lines in (
+        render_text(Page("", (table,)), width=18).splitlines(),
+        render_terminal(Page("", (table,)), width=18, styled=False).splitlines(),
+    ):
+        assert lines == ["time  believed", "0     no 0.625,", "      yes 0.375"]
+
+
+@pytest.mark.parametrize(
+    ("value", "beside", "shown"),
+    [(1.6e-44, None, "0"), (1.6e-44, 1.0, "0"), (1.6e-44, 1e-40, "1.6e-44"), (-3e-13, 0.0, "0"), (2e-12, 5.0, "2e-12")],
+)
+def test_rounding_errors_are_shown_as_0(value: float, beside: float | None, shown: str) -> None:
+    assert number(value, beside=beside) == shown
+
+
+def test_lists_say_how_many_more_there_are() -> None:
+    ranked = rank_shares({"a": 0.5, "b": 0.2, "c": 0.2, "d": 0.1, "e": 0.0}, least=0.0)
+    assert list_shares(ranked, str.upper, "{:.1f}".format, most=2).replace(GLUE, " ") == "A 0.5, B 0.2, and 2 more"
+    assert list_shares(ranked, str.upper, "{:.1f}".format, most=4).replace(GLUE, " ") == "A 0.5, B 0.2, C 0.2, D 0.1"
+
+
+def test_names_of_states_keep_what_tells_them_apart() -> None:
+    assert tell_apart(["mode=0,x=1,y=2", "mode=0,x=2,y=2", "mode=0,x=2,y=3"]) == ["x=1,y=2", "x=2,y=2", "x=2,y=3"]
+    assert tell_apart(["x=1,y=2", "x=2,y=3"]) is None  # nothing to leave out
+    assert tell_apart(["a", "b=2"]) is None
+    assert tell_apart(["mode=0"]) is None

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import opaq
-from opaq.reports.grid import GridView, PolicyView
-from opaq.simulation.runs import compile_for_policy, simulate_product
+from opaq.opacity.policies import compile_for_policy
+from opaq.reports.grid import GridView, PolicyView, directions
+from opaq.reports.model_picture import model_to_dict
+from opaq.simulation.runs import simulate_product
+from reports.page_examples import carrier_example
 
 
 def test_the_grid_of_the_paper() -> None:
@@ -101,3 +104,101 @@ def test_states_that_cannot_occur_have_no_arrows() -> None:
     product, pi = compile_for_policy("two-sink", None)
     first = next(PolicyView(product, pi).by_time())
     assert {product.problem.mdp.states[state] for state in first} == {"q0"}
+
+
+def placed(positions: dict[str, list[float]], moves: dict[str, str]) -> opaq.Problem:
+    """A model of states with positions; "go" leads from state to state."""
+    return opaq.build_problem(
+        {
+            "opaq": 1,
+            "model": {
+                "states": list(positions),
+                "actions": ["go"],
+                "start": next(iter(positions)),
+                "transitions": {state: {"go": moves.get(state, state)} for state in positions},
+                "positions": positions,
+            },
+            "observer": {"emissions": {"*": "dark"}},
+            "secret": {"initial_state": True},
+            "horizon": 2,
+        }
+    )
+
+
+def test_positions_on_a_grid_are_a_board_with_y_up() -> None:
+    view = GridView.of(placed({"a": [10, 5], "b": [20, 5], "c": [20, 6], "d": [20, 6]}, {"a": "b", "b": "c", "c": "d"}))
+    assert view is not None
+    assert (view.width, view.height, view.cells) == (2, 2, ((0, 1), (1, 1), (1, 0), (1, 0)))
+    assert (view.columns, view.rows, view.walls) == ((10, 20), (6, 5), ((0, 0),))
+    assert view.first.tolist() == [0, 1, 2, 2]
+    assert view.traps == ()  # c leads to d, in the same cell
+    down = GridView.of(placed({"a": [0, 0], "b": [0, -1], "c": [1, -1]}, {"a": "b", "b": "c"}))
+    assert down is not None
+    assert (down.cells, down.rows) == (((0, 0), (0, 1), (1, 1)), (0, 1))  # rows count down
+
+
+@pytest.mark.parametrize(
+    ("positions", "moves"),
+    [
+        ({"a": [0, 0], "b": [1, 0.3], "c": [2, 1]}, {"a": "b", "b": "c"}),  # no grid
+        ({"a": [0, 0], "b": [9, 9], "c": [8, 9]}, {"b": "c"}),  # mostly empty
+        ({"a": [0, 1], "b": [1, 0], "c": [2, 1], "d": [1, 2]}, {"a": "b", "b": "c", "c": "d", "d": "a"}),  # aslant
+    ],
+)
+def test_other_positions_are_those_of_a_graph(positions: dict[str, list[float]], moves: dict[str, str]) -> None:
+    problem = placed(positions, moves)
+    assert GridView.of(problem) is None
+    product, pi = compile_for_policy(problem, None)
+    drawn = np.array(model_to_dict(product, PolicyView(product, pi).average())["graph"]["positions"])
+    stated = np.array(list(positions.values())) * [1, -1]
+    scale = np.ptp(stated, axis=0).max()
+    assert drawn - drawn[0] == pytest.approx((stated - stated[0]) / scale, abs=1e-3)
+
+
+def test_directions_are_those_of_expected_steps() -> None:
+    pytest.importorskip("gymnasium")
+    lake = opaq.read_gymnasium("FrozenLake-v1")  # slips to both sides as often as it goes ahead
+    parts = {"observer": {"emissions": {"*": "dark"}}, "secret": {"initial_state": True}, "horizon": 2}
+    problem = opaq.build_problem({"opaq": 1, "model": lake.mdp} | parts)
+    view = GridView.of(problem)
+    assert view is not None
+    assert (view.cells[1], view.cells[4]) == ((1, 0), (0, 1))  # row by row, row 0 on top
+    assert directions(lake.mdp, view) == [(-1, 0), (0, 1), (1, 0), (0, -1)]  # left, down, right, up
+
+
+def test_occupation_is_the_expected_number_of_visits() -> None:
+    problem = opaq.load_problem("grid-last-state")
+    product, pi = compile_for_policy(problem, None)
+    mdp, view = problem.mdp, PolicyView(product, pi)
+    step = np.zeros((mdp.num_states, mdp.num_states))
+    for choice, state in enumerate(mdp.choice_state()):
+        columns, values = mdp.transitions.row(choice)
+        step[state, columns] += values / 5
+    now, total = mdp.start, np.zeros(mdp.num_states)
+    for occupied in view.occupation_by_time():
+        assert occupied == pytest.approx(now)
+        total, now = total + now, now @ step
+    assert view.occupation() == pytest.approx(total)
+    assert total.sum() == pytest.approx(problem.horizon + 1)
+
+
+def test_cells_with_several_states_average_their_actions() -> None:
+    example = carrier_example()
+    product, pi = compile_for_policy(example.problem, None)
+    rng = np.random.default_rng(1)
+    starts = product.process.row_start
+    pi = np.concatenate([rng.dirichlet(np.ones(size)) for size in np.diff(starts)])
+    view, policy = GridView.of(example.problem), PolicyView(product, pi)
+    assert view is not None
+    runs = simulate_product(product, pi, count=40_000, rng=rng)
+    index = example.problem.mdp.state_index()
+    counts: dict[tuple[int, str], int] = Counter()
+    for run in runs:
+        counts.update(zip((int(view.first[index[state]]) for state in run.states), run.actions, strict=True))
+    shares = policy.average(view.first)
+    assert set(shares) <= set(view.first.tolist())
+    for state, row in shares.items():
+        total = sum(counts[state, action] for action in example.problem.mdp.actions)
+        if total > 5_000:
+            seen = [counts[state, action] / total for action in example.problem.mdp.actions]
+            assert list(row.values()) == pytest.approx(seen, abs=0.03)

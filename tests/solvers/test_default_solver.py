@@ -118,7 +118,7 @@ def test_a_large_graph_is_climbed_cut_by_cut_to_the_whole(monkeypatch: pytest.Mo
 def test_a_graph_that_does_not_fit_is_climbed_on_its_heaviest_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = opaq.load_problem("grid-last-state-4")
     small_cuts(monkeypatch)
-    found = solve(problem, conditions="state", max_beliefs=40, sequences=0, seed=1)
+    found = solve(problem, conditions="state", max_beliefs=1200, sequences=0, seed=1)
     assert found.gradients == "cut"
     assert found.status is Status.COMPLETED
     assert "gradients on the heaviest " in found.status_text
@@ -128,7 +128,7 @@ def test_a_graph_that_does_not_fit_is_climbed_on_its_heaviest_beliefs(monkeypatc
     best = max(start.value for start in found.starts if start.value is not None)
     own = max(found.starts, key=lambda start: start.value or 0.0).result.best
     assert own is not None
-    assert 0.0 < own.dropped < 0.5
+    assert 0.0 < own.dropped < 0.1
     assert best <= exact + 1e-9  # a certain lower bound of the same policy
     assert found.measurement.opacity.lower >= best - 1e-9
 

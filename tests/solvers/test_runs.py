@@ -118,6 +118,6 @@ def test_infeasible_exits_1_and_says_what_is_attainable(tmp_path):
     text = opaq.scenario_text("graph").replace("return_at_least: 0.2", "return_at_least: 50")
     file = tmp_path / "hard.yaml"
     file.write_text(text)
-    done = opaq_command("solve", file)
+    done = opaq_command("solve", file, "--save-policy", tmp_path / "hard.json")
     assert done.returncode == 1
     assert "can be at most" in done.stdout

@@ -10,8 +10,9 @@ import pytest
 from scipy import sparse
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.spec import build_mdp
+from opaq.spec import build_mdp, build_problem
 from opaq.spec import rows as arrays
+from opaq.spec.problem_part import problem_to_dict
 from problem_examples import TWO_SINK, alike, check_faults
 
 TENSOR = np.zeros((3, 2, 3))
@@ -157,3 +158,44 @@ def test_a_collector_gets_the_faults_and_none_comes_back() -> None:
     faults = Faults()
     assert build_mdp(transitions=TENSOR, start="nowhere", faults=faults, path="m") is None
     check_faults(faults.errors, [("m.start", "unknown state 'nowhere'")])
+
+
+PLACED: dict[str, Any] = {
+    "states": ["a", "b"],
+    "actions": ["go"],
+    "start": "a",
+    "transitions": {"a": {"go": "b"}, "b": {"go": "a"}},
+}
+
+
+def test_positions_are_read_and_written() -> None:
+    model = PLACED | {"positions": {"b": [1, 0.5], "a": [0, 0]}, "labels": {"up": {"where": "y > 0"}}}
+    stated = {"opaq": 1, "model": model, "observer": {"emissions": {"*": "o"}}, "secret": {"last_state": "up"}}
+    problem = build_problem(stated | {"horizon": 1})
+    assert problem.mdp.positions.tolist() == [[0, 0], [1, 0.5]]
+    assert problem.mdp.labels["up"].tolist() == [1]
+    written = problem_to_dict(problem)
+    assert written["model"]["positions"] == {"a": [0, 0], "b": [1, 0.5]}
+    assert build_problem(written) == problem
+
+
+@pytest.mark.parametrize(
+    ("positions", "messages"),
+    [
+        ({"a": [0, 0]}, ["model.positions: no position for b; give every state one, or remove them all"]),
+        (
+            {"a": [0], "b": "x", "c": [1, 1]},
+            [
+                "model.positions.a: has 1 numbers, not 2",
+                "model.positions.b: is 'x', not a list",
+                "model.positions.c: unknown state 'c'",
+            ],
+        ),
+        ({"a": [0, "y"], "b": [0, 1]}, ["model.positions.a[1]: 'y' is text, not a number"]),
+        ([1, 2], ["model.positions: is a list, not a mapping"]),
+    ],
+)  # fmt: skip
+def test_faults_of_positions(positions: Any, messages: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        build_mdp(**PLACED, positions=positions)
+    assert [line[: len(each)] for line, each in zip(caught.value.lines(), messages, strict=True)] == messages

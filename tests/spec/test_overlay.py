@@ -122,6 +122,22 @@ def test_start_labels_and_rewards_are_laid_over(folder: Path) -> None:
     assert problem.observer.observations == ("high=false", "high=true")
 
 
+def test_positions_come_from_variables_or_are_laid_over(folder: Path) -> None:
+    found = chain()
+    variables = {"x": np.arange(4), "y": np.array([0, 0, 1, 1]), "bx": np.arange(4) * 2, "brow": np.arange(4)}
+    write_umb(folder / "placed.umb", found.mdp, observer=found.observer, variables=variables)
+
+    def positions(**more: Any) -> Any:
+        return load(folder, REST | {"model": {"umb": "placed.umb", **more}}).mdp.positions.tolist()
+
+    assert positions() == [[0, 0], [1, 0], [2, 1], [3, 1]]
+    assert positions(positions=["bx", "brow"]) == [[0, 0], [2, -1], [4, -2], [6, -3]]  # rows count down
+    assert positions(positions={name: [1, 2] for name in found.mdp.states}) == [[1, 2]] * 4
+    for wrong, path in ((["x", "z"], "positions[1]"), (["x"], "positions"), ({"s0": [0, 0]}, "positions")):
+        (fault,) = faults_of(folder, REST | {"model": {"umb": "placed.umb", "positions": wrong}})
+        assert fault.where == f"model.{path}"
+
+
 def test_the_rewards_of_the_file_can_be_required() -> None:
     mdp = imported_plant(chain()).mdp
     assert mdp is not None

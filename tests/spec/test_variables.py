@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opaq.spec.variables import ExpressionError, evaluate, holds
+from opaq.spec.variables import ExpressionError, evaluate, find_coordinates, holds
 
 VARIABLES = {
     "x": np.array([0, 1, 2, 3]),
@@ -95,3 +95,34 @@ def test_the_result_is_a_copy() -> None:
     value = evaluate("x", VARIABLES)
     value[0] = 9
     assert VARIABLES["x"][0] == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "pair"),
+    [
+        (("row", "col"), ("col", "row")),
+        (("fuel", "y", "x"), ("x", "y")),
+        (("ax", "ay", "x", "y"), ("x", "y")),
+        (("taxi_row", "taxi_col", "passenger"), ("taxi_col", "taxi_row")),
+        (("x2", "y2", "ax", "ay"), ("x2", "y2")),
+        (("robotX", "robotY"), ("robotX", "robotY")),
+        (("column", "row"), ("column", "row")),
+        (("x", "z"), None),
+        (("max", "row"), None),
+    ],
+)
+def test_coordinates_are_found_by_the_names_of_variables(names: tuple[str, ...], pair: tuple[str, str] | None) -> None:
+    variables = {name: np.arange(3) * (index + 1) for index, name in enumerate(names)}
+    axes = find_coordinates(variables)
+    if pair is None:
+        assert axes is None
+        return
+    assert axes is not None
+    down = -1 if "row" in pair[1] else 1
+    assert axes.positions().T.tolist() == [variables[pair[0]].tolist(), (down * variables[pair[1]]).tolist()]
+
+
+def test_coordinates_that_never_change_or_are_no_numbers_are_none() -> None:
+    assert find_coordinates({"x": np.ones(3), "y": np.ones(3)}) is None
+    assert find_coordinates({"x": np.array([True, False]), "y": np.array([1, 2])}) is None
+    assert find_coordinates({"x": np.ones(3), "y": np.ones(3), "bx": np.arange(3), "by": np.ones(3)}) is not None

@@ -226,6 +226,40 @@ def test_against_another_requirement() -> None:
     assert front.points[0].opacity.value == pytest.approx(alone.measurement.opacity.value, abs=1e-6)
 
 
+def test_what_varies_is_what_the_task_requires() -> None:
+    assert payoff_index(with_task(requirements=[REACH]), None) == 1
+    assert payoff_index(with_task(return_at_least=1.3, requirements=[REACH]), None) == 0
+    assert payoff_index(with_task(), None) == 0
+    front = opaq.frontier(with_task(requirements=[REACH]), points=2)
+    assert front.against == "probability of reaching the first sink"
+
+
+@pytest.mark.parametrize("start", ["return-optimal", "a policy"])
+def test_a_front_begins_from_a_policy(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = opaq.solve("two-sink", conditions="state", starts=4).policy
+    begun: list[tuple[str, list[float]]] = []
+    race = FrontSearch._warm_race
+
+    def watch(self, search, policies, seed, on_step):
+        begun.append(("warm", policies[3].tolist()))
+        return race(self, search, policies, seed, on_step)
+
+    monkeypatch.setattr(FrontSearch, "_warm_race", watch)
+    front = opaq.frontier("two-sink", points=3, initial_policy=best if start == "a policy" else start)
+    product = compile_problem(opaq.load_problem("two-sink"))
+    chosen = best if start == "a policy" else opaq.return_optimal_policy(opaq.load_problem("two-sink"))
+    assert begun
+    assert all(pi == pytest.approx(product.policy_vector(chosen)) for _, pi in begun)
+    assert front.points[0].opacity >= opaq.measure("two-sink", best).opacity.value - 1e-6
+
+
+def test_a_front_as_a_table(two_sink: opaq.Frontier) -> None:
+    table = two_sink.to_dataframe()
+    assert table["opacity"].tolist() == [point.opacity.value for point in two_sink.points]
+    assert table["return"].tolist() == [point.expected_return for point in two_sink.points]
+    assert table["threshold"].isna().tolist() == [point.threshold is None for point in two_sink.points]
+
+
 def test_an_unknown_requirement_is_refused() -> None:
     with pytest.raises(opaq.InputError, match="no requirement is called 'speed'"):
         opaq.frontier("two-sink", against="speed")
@@ -241,7 +275,7 @@ def test_nothing_to_earn_is_one_point() -> None:
 
 
 def test_other_requirements_that_nobody_meets_leave_no_point() -> None:
-    front = opaq.frontier(with_task(requirements=[REACH | {"probability_at_least": 0.99}]))
+    front = opaq.frontier(with_task(requirements=[REACH | {"probability_at_least": 0.99}]), against="return")
     assert front.points == ()
     assert not front.complete
     assert "0 points" in repr(front)
@@ -299,3 +333,12 @@ def test_the_least_opaque_policies_have_a_front_too() -> None:
     assert "not convex at" in render_text(frontier_page(front))
     smooth = [dataclasses.replace(point, shortfall=0.0) for point in front.points]
     assert "\nconvex up to 1e-3" in render_text(frontier_page(dataclasses.replace(front, points=tuple(smooth))))
+
+
+def test_a_probability_that_no_policy_raises_above_0_has_a_front() -> None:
+    spec = opaq.problem_to_dict(opaq.load_problem("two-sink"))
+    model = spec["model"] | {"start": {"q1": 1.0}}
+    problem = opaq.build_problem(spec | {"model": model, "task": {"reach": ["q2"], "probability_at_least": 0.5}})
+    front = opaq.frontier(problem, points=2)
+    assert front.largest == 0
+    assert [point.value for point in front.points] == [0]

@@ -22,7 +22,7 @@ from stress.sweep_audit import audit
 from stress.sweeping import killed_on_ray, write_plan
 from study.inline_executor import InlineExecutor
 
-with_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed (opaq[ray])")
+with_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 PLAN = {"opaq-sweep": 1, "problem": "two-sink", "over": {"horizon": [2, 3]}}
 
 
@@ -67,7 +67,7 @@ def test_the_extra_brings_rays_client() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="ray is installed")
 def test_without_ray_it_is_said_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(opaq.InputError, match=r"pip install 'opaq\[ray\]'"):
+    with pytest.raises(opaq.InputError, match=r"pip install 'ray\[client\]>=2.40'"):
         opaq.sweep(PLAN, output=tmp_path, executor="ray")
 
 

@@ -284,3 +284,29 @@ def test_a_gain_is_as_uncertain_as_both_of_its_ends() -> None:
     assert sampled.minus(exact) == Amount(0.7 - 0.5, 0.1 - 0.5, 0.5, "sampled", 0.03)
     assert sampled.minus(Amount(0.7, 0.0, 1.0, "sampled", 0.04)).standard_error == pytest.approx(0.05)
     assert sampled.minus(Amount.between(0.2, 0.4)) == Amount.between(0.1 - 0.4, 0.8)
+
+
+def test_a_search_begins_from_a_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    from opaq.study import sensors as module
+
+    begun = []
+    search = module.solve
+
+    def watch(problem, **options):
+        begun.append(options["initial_policy"])
+        return search(problem, **options)
+
+    monkeypatch.setattr(module, "solve", watch)
+    best = opaq.solve("two-sink", starts=2).policy
+    options = opaq.SolveOptions(starts=1)
+    ranking = opaq.sensors("two-sink", initial_policy=best, changes=[], options=options)
+    assert begun[0] == best
+    assert ranking.base.opacity >= opaq.measure("two-sink", best).opacity.value - 1e-9
+    table = ranking.to_dataframe()
+    assert table["gain"].tolist() == [trial.gain.value for trial in ranking.trials]
+    opaq.sensors("two-sink", initial_policy="return-optimal", changes=[], options=options)
+    assert begun[3] == opaq.return_optimal_policy(opaq.load_problem("two-sink"))
+    with pytest.raises(opaq.InputError, match="initial_policy: has no effect on a policy that is fixed"):
+        opaq.sensors("two-sink", fixed=True, initial_policy=best)
+    with pytest.raises(opaq.InputError, match="both say where the search begins"):
+        opaq.sensors("two-sink", best, initial_policy=best)

@@ -395,3 +395,32 @@ def test_an_unknown_executor_is_refused(on: str, tmp_path: Path) -> None:
     with pytest.raises(opaq.InputError, match="use local, ray or ray://HOST:PORT"):
         opaq.sweep(PLAN, output=tmp_path / "out", executor=on)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("given", ["file", "word", "plan"])
+def test_points_begin_from_a_policy_that_is_given(given: str, tmp_path: Path) -> None:
+    problem = opaq.load_problem("two-sink")
+    opaq.save_policy(opaq.solve(problem, starts=1).policy, tmp_path / "first.csv", problem=problem)
+    plan = {"opaq-sweep": 1, "problem": "two-sink", "over": {"horizon": [2, 3]}, "solve": SHORT, "warm": False}
+    initial: Any = "return-optimal" if given == "word" else str(tmp_path / "first.csv")
+    if given == "plan":
+        file = tmp_path / "plan.yaml"
+        file.write_text(json.dumps(plan | {"initial_policy": "first.csv"}))  # beside the plan
+        study = opaq.sweep(file, output=tmp_path / "out", executor=InlineExecutor())
+    else:
+        study = opaq.sweep(plan, output=tmp_path / "out", executor=InlineExecutor(), initial_policy=initial)
+    assert [point.warm_from for point in study.points] == ["initial policy"] * 2
+    kinds = [study.answer(point)["starts"][0]["kind"] for point in study.points]
+    assert kinds == ["warm", "warm"]
+    with pytest.raises(opaq.InputError, match="initial_policy"):  # another sweep than the one that was begun
+        opaq.sweep(plan, output=tmp_path / "out", executor=InlineExecutor(), initial_policy="uniform")
+    with pytest.raises(opaq.InputError):
+        opaq.sweep(plan, output=tmp_path / "no", executor=InlineExecutor(), initial_policy=str(tmp_path / "none.csv"))
+
+
+def test_points_that_have_neighbours_begin_from_them(tmp_path: Path) -> None:
+    plan = {"opaq-sweep": 1, "problem": "two-sink", "over": {"horizon": [2, 3, 4]}, "solve": SHORT}
+    study = opaq.sweep(plan, output=tmp_path, executor=InlineExecutor(), initial_policy="return-optimal")
+    begun = [point.warm_from for point in study.points]
+    assert begun[0] == "initial policy"
+    assert set(begun[1:]) <= {"0001", "0002", "initial policy"}

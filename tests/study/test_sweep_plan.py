@@ -13,7 +13,7 @@ import opaq
 from opaq.load import FolderSources
 from opaq.spec.problem_part import build_problem
 from opaq.study.sweep.plan import SweepPlan, SweepPoint, change_at_path, plan_schema, read_plan, with_sensor
-from opaq.study.sweep.points import check_points, options_with, spec_with
+from opaq.study.sweep.points import check_plan, check_points, options_with, spec_with
 
 GRID = "grid-last-state-4"
 
@@ -145,8 +145,8 @@ solve: {num_stats: 3, workers: 4}
 time_limit: -1
 """
     assert faults_of(text, tmp_path) == [
-        "ower: unknown key; the keys here are opaq-sweep, problem, over, sensors, points, solve, certify, time_limit, "
-        "warm (line 3)",
+        "ower: unknown key; the keys here are opaq-sweep, problem, over, sensors, together, points, solve, certify, "
+        "time_limit, warm, initial_policy (line 3)",
         "opaq-sweep: is 2, a format this version does not read; write 1 (line 1)",
         "over.horizon: is empty; list at least one value (line 5)",
         "over.seed[1]: 1 is listed twice; keep one of them (line 6)",
@@ -216,3 +216,50 @@ def test_the_schema_says_what_the_reader_says() -> None:
     validator.validate(plan | {"certify": True, "time_limit": 5, "warm": False, "solve": {}, "points": [{"seed": 1}]})
     for wrong in ({"over": {"horizon": 3}}, {"sensors": {"A": [3]}}, {"points": [{}]}, {"extra": 1}, {"opaq-sweep": 2}):
         assert not validator.is_valid(plan | wrong)
+
+
+def test_paths_that_vary_together_are_one_axis() -> None:
+    pairs = [(2, 0.9), (3, 0.8)]
+    varied = [{"horizon": horizon, "discount": discount} for horizon, discount in pairs]
+    points = points_of(together=varied, over={"seed": [0, 1]})
+    assert [tuple(point.parameters.values()) for point in points] == [
+        (seed, *pair) for seed in (0, 1) for pair in pairs
+    ]
+    assert [point.before for point in points] == [(), (0,), (), (2,)]
+    alone = points_of(together=[{"horizon": 2, "discount": 0.9}])
+    assert [dict(point.parameters) for point in alone] == [{"horizon": 2, "discount": 0.9}]
+
+
+def test_what_varies_together_names_the_same_paths_and_no_others(tmp_path: Path) -> None:
+    faults = faults_of(
+        "opaq-sweep: 1\nproblem: two-sink\nover: {horizon: [2, 3]}\ntogether:\n"
+        "  - {horizon: 2, discount: 0.9}\n  - {horizon: 3}\n  - {horizon: 2, discount: 0.9}\n  - 7\n",
+        tmp_path,
+    )
+    assert any("together[3]" in fault and "mapping" in fault for fault in faults)
+    faults = faults_of(
+        "opaq-sweep: 1\nproblem: two-sink\nover: {horizon: [2, 3]}\ntogether:\n"
+        "  - {horizon: 2, discount: 0.9}\n  - {horizon: 3}\n  - {horizon: 2, discount: 0.9}\n",
+        tmp_path,
+    )
+    assert any("changes what 'horizon' changes" in fault for fault in faults)
+    assert any("together[1]: lacks 'discount', unlike the others" in fault and "(line 6)" in fault for fault in faults)
+    assert any("together[2]" in fault and "listed twice" in fault for fault in faults)
+
+
+def test_faults_of_the_plan_do_not_hide_those_of_its_points(tmp_path: Path) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(
+        "opaq-sweep: 1\nproblem: two-sink\nover:\n  horizon: [2, -1]\n  seed: []\nsolve: {strts: 2}\nwarmth: 1\n"
+    )
+    with pytest.raises(opaq.InputError) as refused:
+        check_plan(file)
+    where = [fault.where for fault in refused.value.faults]
+    assert set(where[:3]) == {"warmth", "over.seed", "solve.strts"}
+    assert where[3] == "point 0002 (horizon -1): horizon"
+    assert refused.value.faults[3].line == 4
+
+
+def test_long_values_are_cut_in_the_middle() -> None:
+    point = SweepPoint(0, "0001", {"problem": "a" * 50 + "b" * 50})
+    assert point.words == f"problem {'a' * 30}...{'b' * 27}"

@@ -20,5 +20,6 @@ Read in this order:
 - leaves: the uncertainty after the last observation, and its slope by one sweep back.
 - frozen: the same on a graph whose shape is kept while the policy changes, as solvers need it.
 - returns: expected payoffs and their gradients.
+- evaluation: opacity, payoffs and visits of many policies on one frozen graph, a compiled call each.
 - secret_prediction: P(Z | belief) before the end of the run.
 """

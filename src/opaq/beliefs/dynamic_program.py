@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 
 from opaq.beliefs.returns import start_distribution
-from opaq.model.arrays import FloatArray, IntArray
+from opaq.kernel_cache import kernel
+from opaq.model.arrays import FloatArray, IntArray, indices
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
 
@@ -109,12 +110,47 @@ def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop
     payoff: what is earned; the return of the model (the first payoff) unless given.
     Raises StoppedError when `stop` is requested meanwhile.
     """
-    payoff, choices = payoff or process.payoffs[0], StateActions.of(process)
-    paid = choices.paid(payoff)
-    value = best_values(
-        choices, lambda time: payoff.discount**time * paid, payoff.final, horizon=process.horizon, stop=stop
-    )
+    payoff, stop, size = payoff or process.payoffs[0], stop or Stop(), process.num_states
+    moved, paid, value = process.edge_slots, payoff.slots, np.array(payoff.final)
+    _largest_values(
+        process.edges, moved.indptr, moved.indices, moved.data, indices(process.row), indices(process.row_start),
+        paid.indptr, paid.indices, paid.data, np.array([payoff.discount**time for time in range(process.horizon + 1)]),
+        value, np.empty(size), np.empty(int(np.diff(process.row_start).max())), stop.cell(),
+    )  # fmt: skip
+    stop.check()
     return float(start_distribution(process) @ value)
+
+
+@kernel
+def _largest_values(
+    edges, moved_start, moved_slot, moved_share, row_of, row_start, paid_start, paid_slot, paid_amount, worth, value,
+    ahead, wish, stop,
+):  # fmt: skip
+    """Turn what the last states are worth, `value` [state], into the most that any policy earns from a state on.
+
+    The dynamic program of `best_values` for payments that are only discounted, straight from the edges of a process.
+    worth: [time] what a payment then counts. ahead: [state], wish: [action], working memory.
+    """
+    edge_start, edge_target, horizon = edges.start, edges.target, worth.size - 1
+    for behind in range(worth.size):
+        if stop[0] != 0:
+            return
+        for state in range(value.size):
+            ahead[state] = value[state]
+        for state in range(value.size):
+            first, last = row_start[row_of[state]], row_start[row_of[state] + 1]
+            for slot in range(first, last):
+                wish[slot - first] = 0.0
+            if behind > 0:  # sum over x' of P(x' | x, a) V_t+1(x')
+                for edge in range(edge_start[state], edge_start[state + 1]):
+                    for part in range(moved_start[edge], moved_start[edge + 1]):
+                        wish[moved_slot[part] - first] += moved_share[part] * ahead[edge_target[edge]]
+            for part in range(paid_start[state], paid_start[state + 1]):
+                wish[paid_slot[part] - first] += worth[horizon - behind] * paid_amount[part]
+            best = -np.inf
+            for slot in range(first, last):
+                best = max(best, wish[slot - first])
+            value[state] = best if behind > 0 else ahead[state] + best
 
 
 def greedy_policy(

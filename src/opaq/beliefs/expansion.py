@@ -7,33 +7,39 @@ For a node with belief b and mass m, and every observation o that may follow,
 the child has belief P(x', o | b) / P(o | b) and receives the mass m P(o | b). Children are looked up in a hash table by
 two multilinear hashes of their belief, rounded to 38 of 52 bits, so that rounding errors do not keep equal beliefs
 apart. Children whose secret is settled get no node.
+
+The kernel allocates nothing: it writes into arrays with room, and returns when a node's children might not fit. Python
+then makes room and calls it again, and it goes on with that node.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from opaq.beliefs.graph import IMPOSSIBLE, STEP, Arcs, Nodes, NumberArray, SettledArcs, ShortArray, enlarge
-from opaq.kernel_cache import njit
+from opaq.beliefs.graph import (
+    IMPOSSIBLE,
+    STEP,
+    Arcs,
+    Chain,
+    Nodes,
+    NumberArray,
+    Room,
+    SettledArcs,
+    ShortArray,
+    new_numbers,
+)
+from opaq.kernel_cache import helper, inlined, kernel
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
 
 _HashArray = NDArray[np.uint64]
 
 
-@njit(cache=True)
-def _enlarge_rows(table, size):
-    """Return a copy of a table with room for `size` rows."""
-    taller = np.empty((size, table.shape[1]), table.dtype)
-    taller[: table.shape[0]] = table
-    return taller
-
-
 class _GrowingLevel(NamedTuple):
-    """The nodes of a level under construction, with room for more; fields as in `Nodes`, and two hashes per node."""
+    """The nodes of a level with room for more; fields as in `Nodes`, and two hashes per node."""
 
     start: IntArray  # [node + 1]
     pair: IndexArray  # [entry]
@@ -46,226 +52,36 @@ class _GrowingLevel(NamedTuple):
     hashes: _HashArray  # [node, 2]
 
 
-@njit(cache=True)
-def _new_level(nodes):
-    """Return an empty level with room for four children per node; memory that is never touched costs nothing."""
-    room, entries = 4 * nodes.mass.size + 16, 4 * nodes.pair.size + 64
-    level = _GrowingLevel(
-        np.empty(room + 1, np.int64),
-        np.empty(entries, np.uint32),
-        np.empty(entries, nodes.belief.dtype),
-        np.empty(room, nodes.mass.dtype),
-        np.empty(room, np.float64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int32),
-        np.empty(room, np.int64),
-        np.empty((room, 2), np.uint64),
-    )
-    level.start[0] = 0
-    return level
+# What the kernel counts, in one array of whole numbers: where it stands, so that it can go on.
+_LEVELS, _NODES, _NODE, _DRAWN, _MADE, _ARCS, _KNOWN, _SWAPS, _ALL_NODES, _ALL_ENTRIES, _NEW, _ENTRIES = range(12)
+_NUM_COUNTS = 12
 
 
-@njit(cache=True)
-def _enlarge_level(level, nodes, entries):
-    """Return the same level with twice the room for so many nodes and entries, where it has less."""
-    nodes = 2 * nodes if nodes > level.mass.size else level.mass.size
-    entries = 2 * entries if entries > level.pair.size else level.pair.size
-    return _GrowingLevel(
-        enlarge(level.start, nodes + 1),
-        enlarge(level.pair, entries),
-        enlarge(level.belief, entries),
-        enlarge(level.mass, nodes),
-        enlarge(level.best, nodes),
-        enlarge(level.parent, nodes),
-        enlarge(level.observation, nodes),
-        enlarge(level.runs, nodes),
-        _enlarge_rows(level.hashes, nodes),
-    )
+@inlined
+def predict(
+    first, last, entry_pair, entry_belief, pair_state, edge_start, edge_target, flow, predicted, marked, touched
+):
+    """Predict the state after a node with the entries first .. last - 1: P(x' | node), for the touched states.
 
-
-@njit(cache=True)
-def _count_new_entries(num_seen, work):
-    """Return how many entries the children of a node have together, one child per observation seen."""
-    entries = 0
-    for index in range(num_seen):
-        entries += work.fill[work.seen[index]]
-    return entries
-
-
-@njit(cache=True)
-def _new_arcs(num_nodes):
-    """Return room for the arcs from so many nodes, four each."""
-    room = 4 * num_nodes + 16
-    return Arcs(np.zeros(num_nodes + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.float64))
-
-
-@njit(cache=True)
-def _enlarge_arcs(arcs, needed):
-    """Return the same arcs with room for twice as many as needed."""
-    return Arcs(arcs.start, enlarge(arcs.child, 2 * needed), enlarge(arcs.weight, 2 * needed))
-
-
-@njit(cache=True)
-def _new_settled_arcs():
-    """Return room for some settled continuations."""
-    return SettledArcs(np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.int64), np.empty(16, np.float64))
-
-
-@njit(cache=True)
-def _enlarge_settled_arcs(known, needed):
-    """Return the same settled continuations with room for twice as many as needed."""
-    room = 2 * needed
-    return SettledArcs(
-        enlarge(known.node, room),
-        enlarge(known.observation, room),
-        enlarge(known.value, room),
-        enlarge(known.mass, room),
-    )
-
-
-@njit(cache=True)
-def _add_node(level, child, first, last, work):
-    """Write the belief of a new node, entries first .. last - 1 of the scratch segment, behind the others."""
-    fill = level.start[child]
-    for at in range(first, last):
-        level.pair[fill] = work.pair[at]
-        level.belief[fill] = work.value[at]
-        fill += 1
-    level.start[child + 1] = fill
-
-
-@njit(cache=True)
-def _initialise_node(level, child, observation, hashed, check):
-    """Give a new node no mass, no runs, no likeliest sequence, its observation and its two hashes."""
-    level.mass[child] = 0.0
-    level.best[child] = -1.0
-    level.runs[child] = 0
-    level.observation[child] = observation
-    level.hashes[child, 0] = hashed
-    level.hashes[child, 1] = check
-
-
-@njit(cache=True)
-def _add_mass(level, child, node, share, likeliest, runs):
-    """Add one more arc to a child: its mass, its runs, and the likeliest sequence if it comes this way."""
-    level.mass[child] += share
-    level.runs[child] += runs
-    if likeliest > level.best[child]:
-        level.best[child] = likeliest
-        level.parent[child] = node
-
-
-@njit(cache=True)
-def _add_settled_arc(known, index, node, observation, value, mass):
-    """Write a continuation that settles the secret at `index`."""
-    known.node[index] = node
-    known.observation[index] = observation
-    known.value[index] = value
-    known.mass[index] = mass
-
-
-@njit(cache=True)
-def _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled):
-    """Return nodes, arcs and settled continuations as views without the room that was not used."""
-    entries = level.start[count]
-    nodes = Nodes(
-        level.start[: count + 1],
-        level.pair[:entries],
-        level.belief[:entries],
-        level.mass[:count],
-        level.best[:count],
-        level.parent[:count],
-        level.observation[:count],
-        level.runs[:count],
-    )
-    arcs = Arcs(arcs.start, arcs.child[:num_arcs], arcs.weight[: num_arcs if sampled else 0])
-    known = SettledArcs(
-        known.node[:num_known], known.observation[:num_known], known.value[:num_known], known.mass[:num_known]
-    )
-    return nodes, arcs, known
-
-
-@njit(cache=True, inline="always")
-def predict(nodes, node, moves, pairs, work):
-    """Predict the state after a node: P(x' | node) in work.predicted, for the touched states.
-
-    Returns how many states were touched; they stay marked, and the reader clears work.marked.
+    Returns how many states were touched; they stay marked, and the reader clears `marked`.
     """
     num_touched = 0
-    for entry in range(nodes.start[node], nodes.start[node + 1]):
-        state = pairs.state[nodes.pair[entry]]
-        weight = nodes.belief[entry]
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            flow = moves.flow[edge]
-            if flow.real == 0.0:
+    for entry in range(first, last):
+        state = pair_state[entry_pair[entry]]
+        weight = entry_belief[entry]
+        for edge in range(edge_start[state], edge_start[state + 1]):
+            share = flow[edge]
+            if share.real == 0.0:
                 continue
-            target = moves.target[edge]
-            if work.marked[target]:
-                work.predicted[target] += weight * flow
+            target = edge_target[edge]
+            if marked[target]:
+                predicted[target] += weight * share
             else:
-                work.marked[target] = True
-                work.predicted[target] = weight * flow
-                work.touched[num_touched] = target
+                marked[target] = True
+                predicted[target] = weight * share
+                touched[num_touched] = target
                 num_touched += 1
     return num_touched
-
-
-@njit(cache=True, inline="always")
-def _predict_observations(nodes, node, moves, pairs, settled, work):
-    """Predict what may be seen after a node: P(x', o' | node), one segment of the scratch arrays per observation.
-
-    Returns how many observations were seen. Observation o has fill[o] entries in its segment, work.chance[o] = P(o |
-    node) and work.settled[o] = the secret value that all its states agree on, or -1. The reader sets fill[o] back to 0.
-    """
-    num_touched = predict(nodes, node, moves, pairs, work)
-    num_seen = 0
-    for index in range(num_touched):
-        state = work.touched[index]
-        work.marked[state] = False
-        for pair in range(pairs.start[state], pairs.start[state + 1]):
-            value = work.predicted[state] * pairs.value[pair]
-            if value.real == 0.0:
-                continue
-            observation = pairs.observation[pair]
-            filled = work.fill[observation]
-            if filled == 0:
-                work.chance[observation] = value
-                work.settled[observation] = settled[state]
-                work.runs[observation] = 0
-                work.seen[num_seen] = observation
-                num_seen += 1
-            else:
-                work.chance[observation] += value
-                if work.settled[observation] != settled[state]:
-                    work.settled[observation] = -1
-            at = pairs.segment[observation] + filled
-            work.pair[at] = pair
-            work.value[at] = value
-            work.fill[observation] = filled + 1
-    return num_seen
-
-
-@njit(cache=True)
-def _draw_runs(draws, num_seen, work):
-    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest.
-
-    draws: [run] uniform numbers in [0, 1). Adds to work.runs.
-    """
-    likeliest = 0
-    for index in range(num_seen):
-        if work.chance[work.seen[index]].real > work.chance[work.seen[likeliest]].real:
-            likeliest = index
-    for draw in draws:
-        left = draw
-        chosen = likeliest
-        for index in range(num_seen):
-            chance = work.chance[work.seen[index]].real
-            left -= chance
-            if left < 0.0:
-                if chance >= IMPOSSIBLE:
-                    chosen = index
-                break
-        work.runs[work.seen[chosen]] += 1
 
 
 _ROUNDED_BITS = np.int64(14)  # beliefs that agree but for these last bits of 52 are one node
@@ -278,7 +94,7 @@ _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True)
+@inlined
 def _digits(value):
     """Return a belief entry as a whole number, blind to rounding errors in it and, where it has one, in its tangent."""
     slope = value.imag * _TANGENT_GRAIN
@@ -288,140 +104,358 @@ def _digits(value):
     return bits ^ (bits >> _TOP)
 
 
-@njit(cache=True)
-def _new_table(num_nodes):
-    """Return an empty hash table (-1 everywhere) with at least four slots per expected node, a power of two."""
+@helper
+def _fill_table(table, hashes, num_nodes, least):
+    """Enter all nodes into a hash table of at least four slots per expected node; return its size less 1.
+
+    table: with room for a power of two of slots, of which the first ones are used; -1 is an empty one.
+    """
     size = 64
-    while size < 4 * num_nodes:
+    while size < least and size < table.size:
         size *= 2
-    return np.full(size, -1, np.int32)
-
-
-@njit(cache=True)
-def _rehash(size, hashes, count):
-    """Return a larger hash table with all nodes entered again."""
-    table = np.full(size, -1, np.int32)
+    for empty in range(size):
+        table[empty] = -1
     mask = np.uint64(size - 1)
-    for node in range(count):
+    for node in range(num_nodes):
         slot = (hashes[node, 0] >> _TOP) & mask
-        while table[np.int64(slot)] >= 0:
+        while table[slot] >= 0:
             slot = (slot + _ONE) & mask
-        table[np.int64(slot)] = node
-    return table
+        table[slot] = node
+    return mask
 
 
-@njit(cache=True)
-def _find_slot(table, hashes, hashed, check):
-    """Return the slot of the hash table where a belief stands, or the empty one where it belongs."""
-    mask = np.uint64(table.size - 1)
-    slot = (hashed >> _TOP) & mask
-    child = table[np.int64(slot)]
-    while child >= 0 and (hashes[child, 0] != hashed or hashes[child, 1] != check):
-        slot = (slot + _ONE) & mask
-        child = table[np.int64(slot)]
-    return np.int64(slot)
+@kernel
+def _expand(
+    count, totals, now, made, table, arcs, known, moves, pairs, settled, draws, work, keep_arcs, room, levels, limit
+):
+    """Expand levels into the next ones, from where `count` and `totals` stand; return whether it came to an end.
 
-
-@njit(cache=True)
-def _normalise(first, last, chance, pairs, work):
-    """Divide a segment by its sum and return two hashes of the belief that results."""
-    hashed, check = np.uint64(last - first), np.uint64(last - first)
-    scale = 1.0 / chance
-    for at in range(first, last):
-        work.value[at] *= scale
-        digits = _digits(work.value[at])
-        hashed += digits * pairs.key[work.pair[at], 0]
-        check += digits * pairs.key[work.pair[at], 1]
-    return hashed, check
-
-
-@njit(cache=True, nogil=True)
-def expand(nodes, moves, pairs, settled, draws, work, keep_arcs, room):
-    """Expand one level of the belief graph into the next; proportional beliefs become one node.
-
-    nodes, moves, pairs: the level, the chain and the emissions. settled: [state] secret value certain from there on, or
-        -1.
-    draws: empty for the whole graph; with one uniform number per run only sampled observations are followed, and masses
-        are weighted by count / (runs * P(o | node)).
+    now, made: the level that is expanded, and room for the next; they change places after every level.
+    draws: [level, run], no columns for the whole graph; with one uniform number per run only sampled observations are
+        followed, and masses are weighted by count / (runs * P(o | node)).
+    settled: [state] secret value certain from there on, or -1.
     keep_arcs: record arcs and settled continuations, for gradients.
     room: nodes that are not reached before its memory is used, or when asked to stop, are left out.
-    Returns (nodes, arcs, settled continuations, number of nodes expanded, settled mass).
+    levels, limit: how many to make, and the most nodes of one that counts as made.
+    Returns False where a node's children might not fit: count[_NEW] more, and count[_ENTRIES] entries in all.
     """
-    num_nodes, sampled = nodes.mass.size, draws.size > 0
-    level, arcs, known, table = _new_level(nodes), _new_arcs(num_nodes), _new_settled_arcs(), _new_table(num_nodes)
-    count, num_arcs, num_known, drawn, reached, settled_mass = 0, 0, 0, 0, num_nodes, 0.0
-    for node in range(num_nodes):
-        used = room.per_entry * level.start[count] + room.per_node * count
-        if used > room.total or work.stop[0] != 0:
-            reached = node
-            arcs.start[node + 1 :] = num_arcs
-            break
-        num_seen = _predict_observations(nodes, node, moves, pairs, settled, work)
-        if sampled:
-            _draw_runs(draws[drawn : drawn + nodes.runs[node]], num_seen, work)
-            drawn += nodes.runs[node]
-        num_entries = level.start[count] + _count_new_entries(num_seen, work)
-        if count + num_seen > level.mass.size or num_entries > level.pair.size:
-            level = _enlarge_level(level, count + num_seen, num_entries)
-        if keep_arcs and num_known + num_seen > known.node.size:
-            known = _enlarge_settled_arcs(known, num_known + num_seen)
-        if keep_arcs and num_arcs + num_seen > arcs.child.size:
-            arcs = _enlarge_arcs(arcs, num_arcs + num_seen)
-        for index in range(num_seen):
-            observation = work.seen[index]
-            first = pairs.segment[observation]
-            last = first + work.fill[observation]
-            work.fill[observation] = 0
-            chance = work.chance[observation]
-            if chance.real < IMPOSSIBLE or (sampled and work.runs[observation] == 0):
-                continue
-            factor = work.runs[observation] / (nodes.runs[node] * chance.real) if sampled else 1.0
-            share = nodes.mass[node] * (chance * factor)
-            if work.settled[observation] >= 0:
-                settled_mass += share.real
+    start, entry_pair, entry_belief, mass, best, runs = now.start, now.pair, now.belief, now.mass, now.best, now.runs
+    parent, last_seen, hashes = now.parent, now.observation, now.hashes
+    new_start, new_pair, new_belief, new_mass, new_best = made.start, made.pair, made.belief, made.mass, made.best
+    new_runs, new_parent, new_seen, new_hashes = made.runs, made.parent, made.observation, made.hashes
+    arc_start, arc_child, arc_weight = arcs.start, arcs.child, arcs.weight
+    known_node, known_observation, known_value, known_mass = known.node, known.observation, known.value, known.mass
+    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
+    pair_start, pair_state, pair_observation, pair_value = pairs.start, pairs.state, pairs.observation, pairs.value
+    segment, key = pairs.segment, pairs.key
+    predicted, marked, touched, chances, fill = work.predicted, work.marked, work.touched, work.chance, work.fill
+    agreed, drawn_runs, seen, piece_pair, piece = work.settled, work.runs, work.seen, work.pair, work.value
+    stop = work.stop
+    sampled = draws.shape[1] > 0
+    for step in range(count[_LEVELS], levels):
+        num_nodes, num_made, num_arcs, num_known = count[_NODES], count[_MADE], count[_ARCS], count[_KNOWN]
+        drawn, reached, settled_mass = count[_DRAWN], num_nodes, totals[0]
+        mask = _fill_table(table, new_hashes, num_made, 4 * max(num_nodes, num_made))
+        for node in range(count[_NODE], num_nodes):
+            if room.per_entry * new_start[num_made] + room.per_node * num_made > room.total or stop[0] != 0:
+                reached = node
+                break
+            # P(x', o' | node), one segment of `piece` per observation that may follow
+            num_touched = predict(
+                start[node], start[node + 1], entry_pair, entry_belief, pair_state,
+                edge_start, edge_target, flow, predicted, marked, touched,
+            )  # fmt: skip
+            num_seen, num_entries = 0, new_start[num_made]
+            for index in range(num_touched):
+                state = touched[index]
+                marked[state] = False
+                for pair in range(pair_start[state], pair_start[state + 1]):
+                    value = predicted[state] * pair_value[pair]
+                    if value.real == 0.0:
+                        continue
+                    observation = pair_observation[pair]
+                    filled = fill[observation]
+                    if filled == 0:
+                        chances[observation] = value
+                        agreed[observation] = settled[state]
+                        drawn_runs[observation] = 0
+                        seen[num_seen] = observation
+                        num_seen += 1
+                    else:
+                        chances[observation] += value
+                        if agreed[observation] != settled[state]:
+                            agreed[observation] = -1
+                    at = segment[observation] + filled
+                    piece_pair[at] = pair
+                    piece[at] = value
+                    fill[observation] = filled + 1
+                    num_entries += 1
+            if (
+                num_made + num_seen > new_hashes.shape[0]
+                or num_entries > new_pair.size
+                or 2 * (num_made + num_seen) > table.size
+                or (keep_arcs and num_arcs + num_seen > arc_child.size)
+                or (keep_arcs and num_known + num_seen > known_node.size)
+            ):
+                for index in range(num_seen):
+                    fill[seen[index]] = 0
+                count[_NODE], count[_DRAWN], count[_MADE], count[_ARCS], count[_KNOWN] = (
+                    node,
+                    drawn,
+                    num_made,
+                    num_arcs,
+                    num_known,
+                )
+                count[_NEW], count[_ENTRIES], totals[0] = num_seen, num_entries, settled_mass
+                return False
+            if sampled:
+                _draw_runs(draws, step, drawn, runs[node], num_seen, seen, chances, drawn_runs)
+                drawn += runs[node]
+            for index in range(num_seen):
+                observation = seen[index]
+                first = segment[observation]
+                last = first + fill[observation]
+                fill[observation] = 0
+                chance = chances[observation]
+                if chance.real < IMPOSSIBLE or (sampled and drawn_runs[observation] == 0):
+                    continue
+                factor = drawn_runs[observation] / (runs[node] * chance.real) if sampled else 1.0
+                share = mass[node] * (chance * factor)
+                if agreed[observation] >= 0:
+                    settled_mass += share.real
+                    if keep_arcs:
+                        known_node[num_known] = node
+                        known_observation[num_known] = observation
+                        known_value[num_known] = agreed[observation]
+                        known_mass[num_known] = share.real
+                        num_known += 1
+                    continue
+                # The belief that results, and two hashes of it
+                hashed, check = np.uint64(last - first), np.uint64(last - first)
+                scale = 1.0 / chance
+                for at in range(first, last):
+                    piece[at] *= scale
+                    digits = _digits(piece[at])
+                    hashed += digits * key[piece_pair[at], 0]
+                    check += digits * key[piece_pair[at], 1]
+                slot = (hashed >> _TOP) & mask
+                child = table[slot]
+                while child >= 0 and (new_hashes[child, 0] != hashed or new_hashes[child, 1] != check):
+                    slot = (slot + _ONE) & mask
+                    child = table[slot]
+                if child < 0:
+                    child = num_made
+                    num_made += 1
+                    table[slot] = child
+                    filled = new_start[child]
+                    for at in range(first, last):
+                        new_pair[filled] = piece_pair[at]
+                        new_belief[filled] = piece[at]
+                        filled += 1
+                    new_start[child + 1] = filled
+                    new_mass[child] = 0.0
+                    new_best[child] = -1.0
+                    new_runs[child] = 0
+                    new_seen[child] = observation
+                    new_hashes[child, 0] = hashed
+                    new_hashes[child, 1] = check
+                    if 2 * num_made > mask:
+                        mask = _fill_table(table, new_hashes, num_made, 8 * num_made)
+                new_mass[child] += share
+                new_runs[child] += drawn_runs[observation]
+                likeliest = best[node] * chance.real
+                if likeliest > new_best[child]:
+                    new_best[child] = likeliest
+                    new_parent[child] = node
                 if keep_arcs:
-                    _add_settled_arc(known, num_known, node, observation, work.settled[observation], share.real)
-                    num_known += 1
-                continue
-            hashed, check = _normalise(first, last, chance, pairs, work)
-            slot = _find_slot(table, level.hashes, hashed, check)
-            child = int(table[slot])
-            if child < 0:
-                child = count
-                count += 1
-                table[slot] = child
-                _add_node(level, child, first, last, work)
-                _initialise_node(level, child, observation, hashed, check)
-                if 2 * count > table.size:
-                    table = _rehash(4 * table.size, level.hashes, count)
-            _add_mass(level, child, node, share, nodes.best[node] * chance.real, work.runs[observation])
+                    arc_child[num_arcs] = child
+                    if sampled:
+                        arc_weight[num_arcs] = factor
+                    num_arcs += 1
             if keep_arcs:
-                arcs.child[num_arcs] = child
-                arcs.weight[num_arcs] = factor
-                num_arcs += 1
-        arcs.start[node + 1] = num_arcs
-    made, arcs, known = _cut_unused_room(level, count, arcs, num_arcs, known, num_known, sampled)
-    return made, arcs, known, reached, settled_mass
+                arc_start[node + 1] = num_arcs
+        count[_NODE], count[_MADE], count[_ARCS], count[_KNOWN], totals[0] = (
+            reached,
+            num_made,
+            num_arcs,
+            num_known,
+            settled_mass,
+        )
+        if reached < num_nodes or num_made > limit:
+            return True
+        count[_LEVELS] += 1
+        count[_ALL_NODES] += num_made
+        count[_ALL_ENTRIES] += new_start[num_made]
+        totals[1] += settled_mass
+        if num_made == 0 or step + 1 == levels:
+            return True
+        # The level that was made is the next one to be expanded
+        count[_NODES], count[_NODE], count[_DRAWN], count[_MADE], totals[0] = num_made, 0, 0, 0, 0.0
+        count[_SWAPS] += 1
+        start, entry_pair, entry_belief, mass, new_start, new_pair, new_belief, new_mass = (
+            new_start, new_pair, new_belief, new_mass, start, entry_pair, entry_belief, mass,
+        )  # fmt: skip
+        best, runs, parent, last_seen, hashes, new_best, new_runs, new_parent, new_seen, new_hashes = (
+            new_best, new_runs, new_parent, new_seen, new_hashes, best, runs, parent, last_seen, hashes,
+        )  # fmt: skip
+        new_start[0] = 0
+    return True
 
 
-@njit(cache=True, nogil=True)
-def expand_levels(nodes, moves, pairs, settled, draws, work, steps, max_nodes, room):
+@helper
+def _draw_runs(draws, step, first, num_runs, num_seen, seen, chances, drawn_runs):
+    """Distribute sampled runs over the observations seen, by their chances; rounding errors go to the likeliest.
+
+    draws: [level, run] uniform numbers in [0, 1), of which `num_runs` from `first` on are used. Adds to `drawn_runs`.
+    """
+    likeliest = 0
+    for index in range(num_seen):
+        if chances[seen[index]].real > chances[seen[likeliest]].real:
+            likeliest = index
+    for run in range(first, first + num_runs):
+        left = draws[step, run]
+        chosen = likeliest
+        for index in range(num_seen):
+            chance = chances[seen[index]].real
+            left -= chance
+            if left < 0.0:
+                if chance >= IMPOSSIBLE:
+                    chosen = index
+                break
+        drawn_runs[seen[chosen]] += 1
+
+
+class Expansion(NamedTuple):
+    """What a level was expanded into."""
+
+    nodes: Nodes  # of the last level that was made, complete or not
+    arcs: Arcs  # from the level before to it; empty where they are not kept
+    known: SettledArcs  # its settled continuations; empty where arcs are not kept
+    levels: int  # how many levels are complete
+    reached: int  # how many nodes of the level before were expanded
+    num_nodes: int  # of all complete levels together
+    num_entries: int
+    settled_mass: float  # of all levels
+
+
+def expand(chain: Chain, nodes: Nodes, *, draws: FloatArray, keep_arcs: bool, room: Room) -> Expansion:
+    """Expand one level of the belief graph into the next.
+
+    draws: [1, run], one uniform number per sampled run; no columns for the whole graph.
+    keep_arcs: record arcs and settled continuations, for gradients and for naming sequences.
+    room: nodes that are not reached before its memory is used, or when asked to stop, are left out.
+    """
+    return _run(chain, nodes, draws, keep_arcs, room, 1, _NO_LIMIT)[1]
+
+
+def expand_levels(
+    chain: Chain, nodes: Nodes, *, draws: FloatArray, room: Room, levels: int, max_nodes: int
+) -> Expansion:
     """Expand several levels in one call while they stay small: long horizons cost no call per level.
 
-    draws: [level, run], no columns where nothing is sampled.
-    Returns the last level that is complete, how many levels were made, how many nodes and entries they have together,
-    and the settled mass. A level that was not finished, or that has more than `max_nodes` nodes, is not returned.
+    draws: [level, run]. levels: how many to make at most. A level that was not finished, or that has more than
+    `max_nodes` nodes, is not returned. No arcs are kept.
     """
-    num_nodes, num_entries, total_settled = 0, 0, 0.0
-    for step in range(steps):
-        left = nodes.runs.sum() if draws.shape[1] > 0 else 0
-        made, _, _, reached, settled_mass = expand(nodes, moves, pairs, settled, draws[step, :left], work, False, room)
-        if reached < nodes.mass.size or made.mass.size > max_nodes:
-            return nodes, step, num_nodes, num_entries, total_settled
-        nodes = made
-        num_nodes += made.mass.size
-        num_entries += made.pair.size
-        total_settled += settled_mass
-        if made.mass.size == 0:
-            return nodes, steps, num_nodes, num_entries, total_settled
-    return nodes, steps, num_nodes, num_entries, total_settled
+    before, expansion = _run(chain, nodes, draws, False, room, levels, max_nodes)
+    if expansion.nodes.mass.size == 0 and expansion.levels:  # nothing is left, and nothing will follow
+        return expansion._replace(levels=levels)
+    if expansion.levels == 0:
+        return expansion._replace(nodes=before, settled_mass=0.0)
+    return expansion if expansion.levels == levels else expansion._replace(nodes=before)
+
+
+_NO_LIMIT = 2**62
+_LEAST_NODES, _LEAST_ENTRIES = 64, 1024  # room of a new level
+
+
+def _run(
+    chain: Chain, nodes: Nodes, draws: FloatArray, keep_arcs: bool, room: Room, levels: int, limit: int
+) -> tuple[Nodes, Expansion]:
+    """Call the kernel, and make room, until it comes to an end; return the level before the last one, and the last."""
+    num_nodes, sampled = nodes.mass.size, draws.shape[1] > 0
+    now = _GrowingLevel(*nodes, np.empty((0, 2), np.uint64))  # without room, so that it is never written to
+    made = _new_level(nodes, 4 * num_nodes + _LEAST_NODES, 4 * nodes.pair.size + _LEAST_ENTRIES)
+    many = made.mass.size if keep_arcs else 0
+    arcs = Arcs(
+        np.zeros(num_nodes + 1 if keep_arcs else 0, np.int64),
+        np.empty(many, np.int64),
+        np.empty(many if sampled else 0),
+    )
+    known = SettledArcs(np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many))
+    table = _new_table(made)
+    count, totals = np.zeros(_NUM_COUNTS, np.int64), np.zeros(2)
+    count[_NODES] = num_nodes
+    fixed = (chain.moves, chain.pairs, chain.process.settled, draws, chain.work, keep_arcs, room, levels, limit)
+    while True:
+        ended = _expand(count, totals, now, made, table, arcs, known, *fixed)
+        if count[_SWAPS] % 2:
+            now, made = made, now
+        count[_SWAPS] = 0
+        num_made, num_arcs, num_known, num_entries = (int(count[of]) for of in (_MADE, _ARCS, _KNOWN, _ENTRIES))
+        if ended:
+            break
+        new = int(count[_NEW])
+        if num_made + new > made.hashes.shape[0] or num_entries > made.pair.size:
+            larger = _new_level(nodes, 2 * (num_made + new), 2 * num_entries)
+            sizes = (num_made + 1, made.start[num_made], made.start[num_made], *[num_made] * 6)
+            for old, longer, size in zip(made, larger, sizes, strict=True):
+                longer[:size] = old[:size]
+            made = larger
+        if table.size < 4 * made.mass.size:
+            table = _new_table(made)
+        if keep_arcs:
+            child, weight = _enlarge(arcs.child, num_arcs, new), arcs.weight
+            arcs = Arcs(arcs.start, child, _enlarge(weight, num_arcs, new) if sampled else weight)
+            known = SettledArcs(*(_enlarge(array, num_known, new) for array in known))
+    reached = int(count[_NODE])
+    arcs.start[reached + 1 :] = num_arcs
+    arcs = Arcs(arcs.start, _cut(arcs.child, num_arcs), _cut(arcs.weight, num_arcs))
+    known = SettledArcs(*(_cut(array, num_known) for array in known))
+    settled_mass = float(totals[1] if count[_LEVELS] else totals[0])
+    totals_made = int(count[_LEVELS]), reached, int(count[_ALL_NODES]), int(count[_ALL_ENTRIES])
+    return _cut_level(now, int(count[_NODES])), Expansion(
+        _cut_level(made, num_made), arcs, known, *totals_made, settled_mass
+    )
+
+
+def _new_level(like: Nodes, num_nodes: int, num_entries: int) -> _GrowingLevel:
+    """Return an empty level with room for so many nodes and entries; memory that is never touched costs nothing."""
+    start = np.empty(num_nodes + 1, np.int64)
+    start[0] = 0
+    return _GrowingLevel(
+        start=start,
+        pair=np.empty(num_entries, np.uint32),
+        belief=new_numbers(num_entries, like.belief),
+        mass=new_numbers(num_nodes, like.mass),
+        best=np.empty(num_nodes),
+        parent=np.empty(num_nodes, np.int64),
+        observation=np.empty(num_nodes, np.int32),
+        runs=np.empty(num_nodes, np.int64),
+        hashes=np.empty((num_nodes, 2), np.uint64),
+    )
+
+
+def _new_table(level: _GrowingLevel) -> ShortArray:
+    """Return a hash table with at least four slots per node that a level has room for, a power of two."""
+    return np.empty(1 << (4 * level.mass.size).bit_length(), np.int32)
+
+
+def _enlarge(array: Any, used: int, new: int) -> Any:
+    """Return an array with room for `new` more entries than are used; what is beyond those is not initialised."""
+    if used + new <= array.size:
+        return array
+    longer = np.empty(2 * (used + new), array.dtype)
+    longer[:used] = array[:used]
+    return longer
+
+
+def _cut(array: Any, used: int) -> Any:
+    """Return the used entries of an array, without the memory for the others where that is most of it."""
+    return array[:used] if 2 * used >= array.size else array[:used].copy()
+
+
+def _cut_level(level: _GrowingLevel, num_nodes: int) -> Nodes:
+    """Return the nodes of a level, without the room that was not used."""
+    num_entries = int(level.start[num_nodes])
+    sizes = (num_nodes + 1, num_entries, num_entries, *[num_nodes] * 5)
+    return Nodes(*(_cut(array, size) for array, size in zip(level, sizes, strict=False)))

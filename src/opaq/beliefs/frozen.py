@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.graph import BITS, IMPOSSIBLE, STEP, Budget, ByteArray, Chain, ChainEdges, Graph, NumberArray, enlarge
+from opaq.beliefs.graph import BITS, IMPOSSIBLE, STEP, Budget, ByteArray, Chain, ChainEdges, Graph, Nodes, NumberArray
 from opaq.beliefs.leaves import cell_values
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
-from opaq.kernel_cache import njit
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, expand_rows, indices
+from opaq.kernel_cache import helper, inlined, kernel
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.model.uncertainty import MassRows, Uncertainty
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
@@ -91,7 +91,7 @@ def _make_links(process: HiddenProcess) -> _Links:
     """
     pairs, num_edges = process.pairs, process.edge_target.size
     owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
-    edge, pair = expand_rows(process.emission.starts, process.edge_target)
+    edge, pair = expand_rows(pairs.start.astype(np.int64), process.edge_target)
     num_cells = pairs.cell_observation.size
     codes, link = np.unique(owner[edge] * num_cells + pairs.cell[pair], return_inverse=True)
     counts = np.bincount(codes // num_cells, minlength=process.num_states + 1)
@@ -103,6 +103,20 @@ def _make_links(process: HiddenProcess) -> _Links:
         part_link=indices(link.reshape(-1)),
         part_value=pairs.value[pair],
     )
+
+
+def _leaf_cells(leaves: Nodes, links: _Links, chain: Chain) -> tuple[IntArray, IndexArray]:
+    """Return the cells that may follow each leaf: cell_start [leaf + 1], and the cells."""
+    num_leaves, done = leaves.mass.size, 0
+    cell_start, cells = np.zeros(num_leaves + 1, np.int64), np.empty(2 * leaves.pair.size + 64, np.uint32)
+    while True:
+        done = _list_leaf_cells(
+            leaves.start, leaves.pair, chain.pairs.state, links.start, links.cell, chain.work.listed, done, cell_start,
+            cells,
+        )  # fmt: skip
+        if done == num_leaves:
+            return cell_start, cells[: cell_start[-1]]
+        cells = np.concatenate((cells, np.empty_like(cells)))
 
 
 def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
@@ -118,7 +132,7 @@ def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
         children.append(level.arcs.child[kept] + first[depth])
     arc_counts.append(np.zeros(sizes[-1], dtype=np.int64))
     pair = np.concatenate([level.nodes.pair for level in graph.levels])
-    cell_start, cell = _list_leaf_cells(graph.last, links, chain.pairs, chain.work)
+    cell_start, cell = _leaf_cells(graph.last, links, chain)
     return _GraphShape(
         entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
         state=indices(chain.pairs.state[pair]),
@@ -131,265 +145,294 @@ def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
     )
 
 
-@njit(cache=True, nogil=True)
-def _list_leaf_cells(leaves, links, pairs, work):
-    """Return the cells that may follow each leaf: (cell_start [leaf + 1], cell)."""
-    num_leaves = leaves.mass.size
-    cell_start = np.zeros(num_leaves + 1, np.int64)
-    cells = np.empty(2 * leaves.pair.size + 64, np.int32)
-    num_cells = 0
-    for leaf in range(num_leaves):
-        for entry in range(leaves.start[leaf], leaves.start[leaf + 1]):
-            state = pairs.state[leaves.pair[entry]]
-            for link in range(links.start[state], links.start[state + 1]):
-                cell = links.cell[link]
-                if work.listed[cell]:
+@kernel
+def _list_leaf_cells(start, entry_pair, pair_state, link_start, link_cell, listed, leaf, cell_start, cells):
+    """List the cells that may follow each leaf, from leaf number `leaf` on; return the first whose cells do not fit.
+
+    cell_start: [leaf + 1], cells: the cells of leaf l are cell_start[l] .. cell_start[l + 1] - 1.
+    """
+    while leaf < cell_start.size - 1:
+        num_cells = cell_start[leaf]
+        fits = True
+        for entry in range(start[leaf], start[leaf + 1]):
+            state = pair_state[entry_pair[entry]]
+            for link in range(link_start[state], link_start[state + 1]):
+                cell = link_cell[link]
+                if listed[cell]:
                     continue
-                work.listed[cell] = True
                 if num_cells == cells.size:
-                    cells = enlarge(cells, 2 * num_cells)
+                    fits = False
+                    break
+                listed[cell] = True
                 cells[num_cells] = cell
                 num_cells += 1
         for index in range(cell_start[leaf], num_cells):
-            work.listed[cells[index]] = False
-        cell_start[leaf + 1] = num_cells
-    return cell_start, cells[:num_cells].copy()
+            listed[cells[index]] = False
+        if not fits:
+            return leaf
+        leaf += 1
+        cell_start[leaf] = num_cells
+    return leaf
 
 
 _TOLERANCE = 1e-9  # of a projection, whose weights are between 1 and 2; merged beliefs agree to 4e-12
 
 
-@njit(cache=True)
-def _project_child(first, last, states, emission, predicted, weights):
-    """Return the chance of a child's observation, and the random projection of its belief before normalising.
-
-    first, last: the child's entries. weights: [state] of the projection.
-    """
-    chance = predicted[0] * 0.0
-    seen = predicted[0] * 0.0
-    for entry in range(first, last):
-        state = states[entry]
-        value = predicted[state] * emission[entry]
-        chance += value
-        seen += value * weights[state]
-    return chance, seen
-
-
-@njit(cache=True)
-def _fill_belief(first, last, states, emission, predicted, scale, belief):
-    """Write the belief of a child: predicted * emission * scale, scale being 1 / P(o | parent)."""
-    for entry in range(first, last):
-        belief[entry] = predicted[states[entry]] * emission[entry] * scale
-
-
-@njit(cache=True, nogil=True)
-def _sweep_forward(shape, moves, weights, buffers, stop):
+@helper
+def sweep_forward(
+    entry_start, entry_state, emission, arc_start, arc_child, first_leaf, edge_start, edge_target, flow, weights,
+    belief, mass, filled, projection, predicted, stop,
+):  # fmt: skip
     """Compute beliefs and masses of all nodes for one policy.
 
-    Returns False where two beliefs that were merged are no longer proportional.
+    Returns False where two beliefs that were merged are no longer proportional: where the random projections that the
+    `weights` [state] define differ by more than rounding. Tangents count too, and NaN differs.
     """
-    belief, mass, filled, predicted = buffers.belief, buffers.mass, buffers.filled, buffers.predicted
-    mass[:] = 0.0
-    filled[:] = False
+    for node in range(mass.size):
+        mass[node] = 0.0
+        filled[node] = False
     mass[0] = 1.0
     belief[0] = 1.0
     filled[0] = True
-    for node in range(shape.first_leaf):
-        if stop[0] != 0:
+    fits = True
+    for node in range(first_leaf):
+        if stop[0] != 0 or not fits:
             break
         if not filled[node]:
             continue
-        _predict(shape, node, moves, belief, predicted)
-        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
-            child = shape.child[arc]
-            first, last = shape.entry_start[child], shape.entry_start[child + 1]
-            chance, seen = _project_child(first, last, shape.state, shape.emission, predicted, weights)
+        for entry in range(entry_start[node], entry_start[node + 1]):  # P(x' | node)
+            state = entry_state[entry]
+            weight = belief[entry]
+            for edge in range(edge_start[state], edge_start[state + 1]):
+                predicted[edge_target[edge]] += weight * flow[edge]
+        for arc in range(arc_start[node], arc_start[node + 1]):
+            child = arc_child[arc]
+            first, last = entry_start[child], entry_start[child + 1]
+            chance, seen = 0.0 * mass[0], 0.0 * mass[0]  # P(o | node), and the projection before normalising
+            for entry in range(first, last):
+                value = predicted[entry_state[entry]] * emission[entry]
+                chance += value
+                seen += value * weights[entry_state[entry]]
             if chance.real < IMPOSSIBLE:
                 continue
             if not filled[child]:
-                _fill_belief(first, last, shape.state, shape.emission, predicted, 1.0 / chance, belief)
-                buffers.projection[child] = seen / chance
+                scale = 1.0 / chance
+                for entry in range(first, last):
+                    belief[entry] = predicted[entry_state[entry]] * emission[entry] * scale
+                projection[child] = seen / chance
                 filled[child] = True
-            elif _differ(seen / chance - buffers.projection[child]):
-                _clear(shape, node, moves, predicted)
-                return False
+            else:
+                off = seen / chance - projection[child]
+                if not (abs(off.real) <= _TOLERANCE and abs(off.imag) <= _TOLERANCE * STEP):
+                    fits = False
+                    break
             mass[child] += mass[node] * chance
-        _clear(shape, node, moves, predicted)
-    for node in range(filled.size):
+        for entry in range(entry_start[node], entry_start[node + 1]):
+            state = entry_state[entry]
+            for edge in range(edge_start[state], edge_start[state + 1]):
+                predicted[edge_target[edge]] = 0.0
+    for node in range(mass.size):
         if not filled[node]:  # it has no mass at this policy, and no belief
-            belief[shape.entry_start[node] : shape.entry_start[node + 1]] = 0.0
-    return True
+            for entry in range(entry_start[node], entry_start[node + 1]):
+                belief[entry] = 0.0
+    return fits
 
 
-@njit(cache=True)
-def _differ(difference):
-    """Return whether two projections differ by more than rounding; tangents count too, and NaN differs."""
-    return not (abs(difference.real) <= _TOLERANCE and abs(difference.imag) <= _TOLERANCE * STEP)
-
-
-@njit(cache=True, inline="always")
-def _fill_links(links, moves, buffers):
+@inlined
+def _fill_links(part_start, part_link, part_value, flow, link_chance, link_slope):
     """Write P(o, z | x) of every link, and slopes of 0."""
-    buffers.link_chance[:] = 0.0
-    buffers.link_slope[:] = 0.0
-    for edge in range(moves.flow.size):
-        for part in range(links.part_start[edge], links.part_start[edge + 1]):
-            buffers.link_chance[links.part_link[part]] += moves.flow[edge] * links.part_value[part]
+    for link in range(link_chance.size):
+        link_chance[link] = 0.0
+        link_slope[link] = 0.0
+    for edge in range(flow.size):
+        for part in range(part_start[edge], part_start[edge + 1]):
+            link_chance[part_link[part]] += flow[edge] * part_value[part]
 
 
-@njit(cache=True, inline="always")
-def _fill_cells(shape, leaf, links, buffers):
+@inlined
+def _fill_cells(node, entry_start, entry_state, belief, link_start, link_cell, link_chance, cell_mass):
     """Add P(o, z | leaf) to the cells, which are 0 before."""
-    node = shape.first_leaf + leaf
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        weight = buffers.belief[entry]
-        for link in range(links.start[state], links.start[state + 1]):
-            buffers.cell_mass[links.cell[link]] += weight * buffers.link_chance[link]
+    for entry in range(entry_start[node], entry_start[node + 1]):
+        state = entry_state[entry]
+        weight = belief[entry]
+        for link in range(link_start[state], link_start[state + 1]):
+            cell_mass[link_cell[link]] += weight * link_chance[link]
 
 
-@njit(cache=True, inline="always")
-def _leaf_adjoint(shape, leaf, links, buffers):
-    """Write the adjoints of a leaf's entries, given the slope by every cell's mass in buffers.surprise.
+@inlined
+def _leaf_adjoint(
+    node, entry_start, entry_state, belief, mass, link_start, link_cell, link_chance, link_slope, surprise, adjoint
+):
+    """Write the adjoints of a leaf's entries, given the slope by every cell's mass in `surprise`.
 
-    Adds the leaf's part of d value / d P(o, z | x) to buffers.link_slope.
+    Adds the leaf's part of d value / d P(o, z | x) to `link_slope`.
     """
-    node = shape.first_leaf + leaf
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        weight = buffers.mass[node] * buffers.belief[entry]
-        adjoint = 0.0 * weight
-        for link in range(links.start[state], links.start[state + 1]):
-            ahead = buffers.surprise[links.cell[link]]
-            adjoint += buffers.link_chance[link] * ahead
-            buffers.link_slope[link] += weight * ahead
-        buffers.adjoint[entry] = adjoint
+    for entry in range(entry_start[node], entry_start[node + 1]):
+        state = entry_state[entry]
+        weight = mass[node] * belief[entry]
+        total = 0.0 * weight
+        for link in range(link_start[state], link_start[state + 1]):
+            ahead = surprise[link_cell[link]]
+            total += link_chance[link] * ahead
+            link_slope[link] += weight * ahead
+        adjoint[entry] = total
 
 
-@njit(cache=True, inline="always")
-def _add_link_slopes(links, moves, buffers, slope):
+@inlined
+def _add_link_slopes(part_start, part_link, part_value, link_slope, slope):
     """Add d value / d flow to `slope` [edge], from the slopes of the links."""
-    for edge in range(moves.flow.size):
-        for part in range(links.part_start[edge], links.part_start[edge + 1]):
-            slope[edge] += links.part_value[part] * buffers.link_slope[links.part_link[part]]
+    for edge in range(slope.size):
+        for part in range(part_start[edge], part_start[edge + 1]):
+            slope[edge] += part_value[part] * link_slope[part_link[part]]
 
 
-@njit(cache=True, nogil=True)
-def _entropy_step(shape, links, moves, buffers, slope, stop):
+@helper
+def entropy_step(
+    entry_start, entry_state, first_leaf, cell_start, leaf_cell,
+    link_start, link_cell, cell_observation, part_start, part_link, part_value, flow,
+    belief, mass, adjoint, cell_mass, surprise, chance, link_chance, link_slope, slope, stop,
+):  # fmt: skip
     """Return the expected H(Z | y) in bits after the last observation, and write the adjoints of the leaves.
 
-    Adds d value / d flow to `slope`. Cells of no mass count as 0, with derivative 0. See `leaves.last_step`.
+    Adds d value / d flow to `slope`. Cells of no mass count as 0, with derivative 0. See `leaves._leaf_values`.
     """
-    _fill_links(links, moves, buffers)
+    _fill_links(part_start, part_link, part_value, flow, link_chance, link_slope)
     total = 0.0
-    for leaf in range(shape.cell_start.size - 1):
+    for leaf in range(cell_start.size - 1):
         if stop[0] != 0:
             break
-        _fill_cells(shape, leaf, links, buffers)
-        mass = buffers.mass[shape.first_leaf + leaf].real
-        total += mass * _surprises(shape, leaf, links, buffers.cell_mass, buffers.surprise, buffers.chance)
-        _leaf_adjoint(shape, leaf, links, buffers)
-    _add_link_slopes(links, moves, buffers, slope)
+        node = first_leaf + leaf
+        _fill_cells(node, entry_start, entry_state, belief, link_start, link_cell, link_chance, cell_mass)
+        first, last = cell_start[leaf], cell_start[leaf + 1]
+        for index in range(first, last):
+            cell = leaf_cell[index]
+            chance[cell_observation[cell]] += cell_mass[cell]
+        entropy = 0.0
+        for index in range(first, last):  # -log2 P(z | y)
+            cell = leaf_cell[index]
+            share = cell_mass[cell]
+            whole = chance[cell_observation[cell]]
+            cell_mass[cell] = 0.0
+            if share.real >= IMPOSSIBLE and share != whole:
+                surprise[cell] = np.log(whole / share) * BITS
+                entropy += share.real * surprise[cell].real
+            else:
+                surprise[cell] = 0.0
+        for index in range(first, last):
+            chance[cell_observation[leaf_cell[index]]] = 0.0
+        total += mass[node].real * entropy
+        _leaf_adjoint(
+            node, entry_start, entry_state, belief, mass, link_start, link_cell, link_chance, link_slope, surprise,
+            adjoint,
+        )  # fmt: skip
+    _add_link_slopes(part_start, part_link, part_value, link_slope, slope)
     return total
 
 
-@njit(cache=True, nogil=True)
-def _fill_leaf_masses(shape, links, moves, buffers, masses, stop):
-    """Write P(o, z | leaf) of every cell that may follow a leaf, in the order of shape.cell."""
-    _fill_links(links, moves, buffers)
-    for leaf in range(shape.cell_start.size - 1):
-        if stop[0] != 0:
-            break
-        _fill_cells(shape, leaf, links, buffers)
-        for index in range(shape.cell_start[leaf], shape.cell_start[leaf + 1]):
-            masses[index] = buffers.cell_mass[shape.cell[index]]
-            buffers.cell_mass[shape.cell[index]] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def _slope_step(shape, links, moves, buffers, cell_slope, slope, stop):
-    """Write the adjoints of the leaves, given the slope by the mass of every cell; adds d value / d flow to `slope`."""
-    for leaf in range(shape.cell_start.size - 1):
-        if stop[0] != 0:
-            break
-        for index in range(shape.cell_start[leaf], shape.cell_start[leaf + 1]):
-            buffers.surprise[shape.cell[index]] = cell_slope[index]
-        _leaf_adjoint(shape, leaf, links, buffers)
-    _add_link_slopes(links, moves, buffers, slope)
-
-
-@njit(cache=True, inline="always")
-def _surprises(shape, leaf, links, cell_mass, surprise, chance):
-    """Return the H(Z | y) expected after a leaf, and write -log2 P(z | y) of every cell; clears the masses."""
-    first, last = shape.cell_start[leaf], shape.cell_start[leaf + 1]
-    for index in range(first, last):
-        cell = shape.cell[index]
-        chance[links.observation[cell]] += cell_mass[cell]
-    entropy = 0.0
-    for index in range(first, last):
-        cell = shape.cell[index]
-        share = cell_mass[cell]
-        whole = chance[links.observation[cell]]
-        cell_mass[cell] = 0.0
-        if share.real >= IMPOSSIBLE and share != whole:
-            surprise[cell] = np.log(whole / share) * BITS
-            entropy += share.real * surprise[cell].real
-        else:
-            surprise[cell] = 0.0
-    for index in range(first, last):
-        chance[links.observation[shape.cell[index]]] = 0.0
-    return entropy
-
-
-@njit(cache=True, inline="always")
-def _accumulate_adjoint(shape, node, moves, buffers, slope):
-    """Write the adjoints of a node's entries, given what is expected of every next state; adds d value / d flow."""
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        weight = buffers.mass[node] * buffers.belief[entry]
-        total = 0.0 * weight
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            ahead = buffers.expected[moves.target[edge]]
-            total += moves.flow[edge] * ahead
-            slope[edge] += weight * ahead
-        buffers.adjoint[entry] = total
-
-
-@njit(cache=True, inline="always")
-def _predict(shape, node, moves, belief, predicted):
-    """Add P(x' | node) to `predicted`, which is 0 before."""
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        weight = belief[entry]
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            predicted[moves.target[edge]] += weight * moves.flow[edge]
-
-
-@njit(cache=True, inline="always")
-def _clear(shape, node, moves, predicted):
-    """Set `predicted` back to 0 where _predict wrote."""
-    for entry in range(shape.entry_start[node], shape.entry_start[node + 1]):
-        state = shape.state[entry]
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            predicted[moves.target[edge]] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def _sweep_backward(shape, moves, buffers, slope, stop):
+@helper
+def sweep_backward(
+    entry_start, entry_state, emission, arc_start, arc_child, first_leaf, edge_start, edge_target, flow,
+    belief, mass, adjoint, expected, slope, stop,
+):  # fmt: skip
     """Compute the adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
-    adjoint, expected = buffers.adjoint, buffers.expected
-    for node in range(shape.first_leaf - 1, -1, -1):
+    for behind in range(first_leaf):
+        node = first_leaf - 1 - behind
         if stop[0] != 0:
             break
-        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
-            child = shape.child[arc]
-            for entry in range(shape.entry_start[child], shape.entry_start[child + 1]):
-                expected[shape.state[entry]] += shape.emission[entry] * adjoint[entry]
-        _accumulate_adjoint(shape, node, moves, buffers, slope)
-        for arc in range(shape.arc_start[node], shape.arc_start[node + 1]):
-            child = shape.child[arc]
-            for entry in range(shape.entry_start[child], shape.entry_start[child + 1]):
-                expected[shape.state[entry]] = 0.0
+        for arc in range(arc_start[node], arc_start[node + 1]):  # ahead(x') = sum over o of E(o | x') a_o(x')
+            child = arc_child[arc]
+            for entry in range(entry_start[child], entry_start[child + 1]):
+                expected[entry_state[entry]] += emission[entry] * adjoint[entry]
+        for entry in range(entry_start[node], entry_start[node + 1]):  # a(x) = sum over x' of P_pi(x' | x) ahead(x')
+            state = entry_state[entry]
+            weight = mass[node] * belief[entry]
+            total = 0.0 * weight
+            for edge in range(edge_start[state], edge_start[state + 1]):
+                ahead = expected[edge_target[edge]]
+                total += flow[edge] * ahead
+                slope[edge] += weight * ahead
+            adjoint[entry] = total
+        for arc in range(arc_start[node], arc_start[node + 1]):
+            child = arc_child[arc]
+            for entry in range(entry_start[child], entry_start[child + 1]):
+                expected[entry_state[entry]] = 0.0
+
+
+@kernel
+def _sweep(shape, links, moves, weights, buffers, slope, stop):
+    """Return whether the shape fits a policy, and the expected H(Z | y) in bits; add d value / d flow to `slope`."""
+    entry_start, entry_state, emission, arc_start = shape.entry_start, shape.state, shape.emission, shape.arc_start
+    arc_child, first_leaf, edge_start, edge_target = shape.child, shape.first_leaf, moves.start, moves.target
+    flow, belief, mass, adjoint = moves.flow, buffers.belief, buffers.mass, buffers.adjoint
+    fits = sweep_forward(
+        entry_start, entry_state, emission, arc_start, arc_child, first_leaf, edge_start, edge_target, flow, weights,
+        belief, mass, buffers.filled, buffers.projection, buffers.predicted, stop,
+    )  # fmt: skip
+    if not fits:
+        return False, 0.0
+    value = entropy_step(
+        entry_start, entry_state, first_leaf, shape.cell_start, shape.cell,
+        links.start, links.cell, links.observation, links.part_start, links.part_link, links.part_value, flow,
+        belief, mass, adjoint, buffers.cell_mass, buffers.surprise, buffers.chance, buffers.link_chance,
+        buffers.link_slope, slope, stop,
+    )  # fmt: skip
+    sweep_backward(
+        entry_start, entry_state, emission, arc_start, arc_child, first_leaf, edge_start, edge_target, flow,
+        belief, mass, adjoint, buffers.expected, slope, stop,
+    )  # fmt: skip
+    return True, value
+
+
+@kernel
+def _sweep_to_leaves(shape, links, moves, weights, buffers, masses, stop):
+    """Write P(o, z | leaf) of every cell that may follow a leaf, in the order of shape.cell.
+
+    Returns whether the shape fits the policy.
+    """
+    entry_start, entry_state, first_leaf = shape.entry_start, shape.state, shape.first_leaf
+    cell_start, leaf_cell, link_start, link_cell = shape.cell_start, shape.cell, links.start, links.cell
+    flow, belief, cell_mass, link_chance = moves.flow, buffers.belief, buffers.cell_mass, buffers.link_chance
+    part_start, part_link, part_value = links.part_start, links.part_link, links.part_value
+    link_slope = buffers.link_slope
+    fits = sweep_forward(
+        entry_start, entry_state, shape.emission, shape.arc_start, shape.child, first_leaf, moves.start, moves.target,
+        flow, weights, belief, buffers.mass, buffers.filled, buffers.projection, buffers.predicted, stop,
+    )  # fmt: skip
+    if not fits:
+        return False
+    _fill_links(part_start, part_link, part_value, flow, link_chance, link_slope)
+    for leaf in range(cell_start.size - 1):
+        if stop[0] != 0:
+            break
+        _fill_cells(first_leaf + leaf, entry_start, entry_state, belief, link_start, link_cell, link_chance, cell_mass)
+        for index in range(cell_start[leaf], cell_start[leaf + 1]):
+            masses[index] = cell_mass[leaf_cell[index]]
+            cell_mass[leaf_cell[index]] = 0.0
+    return True
+
+
+@kernel
+def _sweep_from_leaves(shape, links, moves, buffers, cell_slope, slope, stop):
+    """Add d value / d flow to `slope`, given the slope by the mass of every cell that may follow a leaf."""
+    entry_start, entry_state, first_leaf = shape.entry_start, shape.state, shape.first_leaf
+    cell_start, leaf_cell, link_start, link_cell = shape.cell_start, shape.cell, links.start, links.cell
+    part_start, part_link, part_value = links.part_start, links.part_link, links.part_value
+    flow, belief, mass, adjoint, surprise = moves.flow, buffers.belief, buffers.mass, buffers.adjoint, buffers.surprise
+    link_chance, link_slope = buffers.link_chance, buffers.link_slope
+    for leaf in range(cell_start.size - 1):
+        if stop[0] != 0:
+            break
+        for index in range(cell_start[leaf], cell_start[leaf + 1]):
+            surprise[leaf_cell[index]] = cell_slope[index]
+        _leaf_adjoint(
+            first_leaf + leaf, entry_start, entry_state, belief, mass, link_start, link_cell, link_chance, link_slope,
+            surprise, adjoint,
+        )  # fmt: skip
+    _add_link_slopes(part_start, part_link, part_value, link_slope, slope)
+    sweep_backward(
+        entry_start, entry_state, shape.emission, shape.arc_start, shape.child, first_leaf, moves.start, moves.target,
+        flow, belief, mass, adjoint, buffers.expected, slope, stop,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -475,29 +518,26 @@ class FrozenGraph:
         moves = ChainEdges(*self.process.edges, self.process.flow(pi))
         if not np.array_equal(np.real(moves.flow) > 0.0, self.positive):
             return None
-        cell = stop.cell()
-        fits = _sweep_forward(self.shape, moves, self.weights, buffers, cell)
+        cell, slope = stop.cell(), np.zeros(moves.flow.size, moves.flow.dtype)
+        if self.leaf is None or self.rows is None:
+            fits, value = _sweep(self.shape, self.links, moves, self.weights, buffers, slope, cell)
+        else:
+            fits, value = self._sweep_rows(self.leaf, self.rows, moves, buffers, slope, cell)
         stop.check()
         if not fits:
             return None
-        slope = np.zeros(moves.flow.size, moves.flow.dtype)
-        if self.leaf is None or self.rows is None:
-            value = _entropy_step(self.shape, self.links, moves, buffers, slope, cell)
-        else:
-            value = self._leaf_step(self.leaf, self.rows, moves, buffers, slope, cell)
-        _sweep_backward(self.shape, moves, buffers, slope, cell)
-        stop.check()
         return self._with_certain(pi, float(value), self.process.edge_slots.T @ slope)
 
-    def _leaf_step(
+    def _sweep_rows(
         self, leaf: Uncertainty, rows: MassRows, moves: ChainEdges, buffers: Buffers, slope: Any, cell: ByteArray
-    ) -> float:
-        """Return the expected excess of a leaf and write the adjoints there; adds to `slope`."""
+    ) -> tuple[bool, float]:
+        """Return whether the shape fits, and the expected excess of a leaf that numpy evaluates; adds to `slope`."""
         masses = np.zeros(rows.num_entries, moves.flow.dtype)
-        _fill_leaf_masses(self.shape, self.links, moves, buffers, masses, cell)
+        if not _sweep_to_leaves(self.shape, self.links, moves, self.weights, buffers, masses, cell):
+            return False, 0.0
         amounts, slopes = rows.evaluate(leaf, masses)
-        _slope_step(self.shape, self.links, moves, buffers, slopes, slope, cell)
-        return float(np.real(buffers.mass[self.shape.first_leaf :]) @ amounts)
+        _sweep_from_leaves(self.shape, self.links, moves, buffers, slopes, slope, cell)
+        return True, float(np.real(buffers.mass[self.shape.first_leaf :]) @ amounts)
 
     def _with_certain(self, pi: Any, value: float, slope: Any) -> tuple[float, Any]:
         """Add E[c_Z], what a leaf is where the secret is known, to value and slope."""

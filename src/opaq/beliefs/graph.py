@@ -15,8 +15,9 @@ Conventions of all kernels:
 - Kernels that loop over nodes read `work.stop` and return early when it is set; they return how many nodes they dealt
   with.
 - Machine code is kept on disk by the time of its own file: after an edit of a function that another file's kernel
-  calls, remove the __pycache__ folders. Functions called per node or arc are left to LLVM to inline: numba's own
-  inlining counts a reference to every array of a tuple argument at each call.
+  calls, remove the __pycache__ folders.
+- They give every array a name at their top, allocate nothing and return numbers only (see `kernel_cache`): Python makes
+  the room, and calls again where it was not enough.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import check_numbers
-from opaq.kernel_cache import njit
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -127,7 +127,7 @@ class Scratch(NamedTuple):
     stop: ByteArray  # [1]: not 0 when the work should end
 
 
-def _zeros_like(size: int, like: NumberArray) -> NumberArray:
+def new_numbers(size: int, like: NumberArray) -> NumberArray:
     """Return zeros of the same number type, real or complex."""
     return cast(NumberArray, np.zeros(size, like.dtype))
 
@@ -147,32 +147,24 @@ def new_scratch(
     stop: [1] byte; kernels return early once it is not 0.
     """
     return Scratch(
-        predicted=_zeros_like(num_states + 1, like),
+        predicted=new_numbers(num_states + 1, like),
         marked=np.zeros(num_states + 1, np.bool_),
         touched=np.zeros(num_states + 1, np.uint32),
-        chance=_zeros_like(num_observations, like),
+        chance=new_numbers(num_observations, like),
         fill=np.zeros(num_observations, np.int64),
         settled=np.zeros(num_observations, np.int64),
         runs=np.zeros(num_observations, np.int64),
         seen=np.zeros(num_observations, np.uint32),
         pair=np.zeros(num_pairs, np.uint32),
-        value=_zeros_like(num_pairs, like),
+        value=new_numbers(num_pairs, like),
         listed=np.zeros(num_cells, np.bool_),
         cells=np.zeros(num_cells, np.uint32),
-        cell_mass=_zeros_like(num_cells, like),
-        surprise=_zeros_like(num_cells, like),
+        cell_mass=new_numbers(num_cells, like),
+        surprise=new_numbers(num_cells, like),
         largest=np.zeros(num_observations, np.float64),
-        expected=_zeros_like(num_states + 1, like),
+        expected=new_numbers(num_states + 1, like),
         stop=stop,
     )
-
-
-@njit(cache=True)
-def enlarge(array: Any, size: int) -> Any:
-    """Return a copy of an array with room for `size` entries; what is beyond the old ones is not initialised."""
-    longer = np.empty(size, array.dtype)
-    longer[: array.size] = array
-    return longer
 
 
 Limit = Literal["beliefs", "memory", "work"]
@@ -252,6 +244,7 @@ class Graph:
     settled_mass: float  # of the sequences that settled the secret before the last observation
     dropped: FloatArray  # [3 + leaf]: mass dropped, and the most it could add to opacity, guess error, every leaf
     limit: Limit | None = None  # what stopped a graph of which nothing was to be dropped
+    thinned: bool = False  # whether nodes were drawn to stand for others too: values are unbiased estimates
 
     @property
     def last(self) -> Nodes:
@@ -283,14 +276,15 @@ class Chain:
     stop: Stop
 
     @classmethod
-    def of(cls, process: HiddenProcess, pi: Any, *, stop: Stop | None = None) -> Chain:
+    def of(cls, process: HiddenProcess, pi: Any, *, named: bool = False, stop: Stop | None = None) -> Chain:
         """Lay out a process under one policy vector [slot], real or complex.
 
+        named: keep observations that say the same apart, so that those of nodes and arcs are the observer's own.
         stop: ends kernels that are running once it is requested; optional.
         """
         stop = stop or Stop()
         moves = ChainEdges(*process.edges, process.flow(pi))
-        pairs = process.pairs
+        pairs = Pairs.of(process.emission, process.secret, merged=False) if named else process.pairs
         work = new_scratch(
             num_states=process.num_states,
             num_observations=process.num_observations,

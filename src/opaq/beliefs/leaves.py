@@ -11,191 +11,236 @@ flow what the edge carries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from opaq.beliefs.expansion import predict
-from opaq.beliefs.graph import BITS, IMPOSSIBLE, Budget, Chain, Graph, enlarge
+from opaq.beliefs.graph import BITS, IMPOSSIBLE, Budget, Chain, Graph, NumberArray, new_numbers
 from opaq.beliefs.unroll import Trimmer
-from opaq.kernel_cache import njit
-from opaq.model.arrays import FloatArray, IntArray
+from opaq.kernel_cache import inlined, kernel
+from opaq.model.arrays import FloatArray, IndexArray, IntArray
 from opaq.model.uncertainty import GuessError, MassRows, Shannon, Uncertainty
 from opaq.product.process import HiddenProcess
 
 
-@njit(cache=True)
-def _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint):
+@inlined
+def _fill_cells(
+    num_touched, touched, marked, predicted, pair_start, pair_cell, pair_value, cell_observation,
+    listed, cells, cell_mass, chance, largest,
+):  # fmt: skip
+    """Put P(z, o | node) in `cell_mass`, and P(o | node) in `chance`; return how many cells are listed.
+
+    A cell is one (observation, secret value); those that can follow the node are listed in `cells`.
+    """
+    num_cells = 0
+    for index in range(num_touched):
+        state = touched[index]
+        marked[state] = False
+        for pair in range(pair_start[state], pair_start[state + 1]):
+            cell = pair_cell[pair]
+            value = predicted[state] * pair_value[pair]
+            if listed[cell]:
+                cell_mass[cell] += value
+            else:
+                listed[cell] = True
+                cell_mass[cell] = value
+                cells[num_cells] = cell
+                num_cells += 1
+    for index in range(num_cells):
+        observation = cell_observation[cells[index]]
+        chance[observation] = 0.0
+        largest[observation] = 0.0
+    for index in range(num_cells):
+        cell = cells[index]
+        listed[cell] = False
+        chance[cell_observation[cell]] += cell_mass[cell]
+    return num_cells
+
+
+@inlined
+def _surprise(mass, chance):
+    """Return -log2 P(z | y), from P(z, y) and P(y): the derivative of the entropy by the mass; 0 for no mass."""
+    surprise = 0.0 * mass
+    if mass.real >= IMPOSSIBLE and mass != chance:
+        surprise = -np.log(mass / chance) * BITS
+    return surprise
+
+
+@inlined
+def _accumulate_adjoint(
+    node, start, entry_pair, belief, mass, pair_state, edge_start, edge_target, flow, expected, slope, adjoint
+):
     """Add to the adjoints of a node's entries, and to `slope`, given what is expected of every next state.
 
     expected: [state] the derivative of the value by the mass that arrives there. adjoint(x) += sum over edges of
     flow x expected; slope[edge] += mass x belief(x) x expected.
     """
-    for entry in range(nodes.start[node], nodes.start[node + 1]):
-        state = pairs.state[nodes.pair[entry]]
-        weight = nodes.mass[node] * nodes.belief[entry]
+    for entry in range(start[node], start[node + 1]):
+        state = pair_state[entry_pair[entry]]
+        weight = mass[node] * belief[entry]
         total = adjoint[entry]
-        for edge in range(moves.start[state], moves.start[state + 1]):
-            ahead = expected[moves.target[edge]]
-            total += moves.flow[edge] * ahead
+        for edge in range(edge_start[state], edge_start[state + 1]):
+            ahead = expected[edge_target[edge]]
+            total += flow[edge] * ahead
             slope[edge] += weight * ahead
         adjoint[entry] = total
 
 
-@njit(cache=True)
-def _fill_cells(num_touched, pairs, work):
-    """Put P(z, o | node) in work.cell_mass, and P(o | node) in work.chance; return how many cells are listed.
-
-    A cell is one (observation, secret value); those that can follow the node are listed in work.cells.
-    """
-    num_cells = 0
-    for index in range(num_touched):
-        state = work.touched[index]
-        work.marked[state] = False
-        for pair in range(pairs.start[state], pairs.start[state + 1]):
-            cell = pairs.cell[pair]
-            value = work.predicted[state] * pairs.value[pair]
-            if work.listed[cell]:
-                work.cell_mass[cell] += value
-            else:
-                work.listed[cell] = True
-                work.cell_mass[cell] = value
-                work.cells[num_cells] = cell
-                num_cells += 1
-    for index in range(num_cells):
-        observation = pairs.cell_observation[work.cells[index]]
-        work.chance[observation] = 0.0
-        work.largest[observation] = 0.0
-    for index in range(num_cells):
-        cell = work.cells[index]
-        work.listed[cell] = False
-        work.chance[pairs.cell_observation[cell]] += work.cell_mass[cell]
-    return num_cells
-
-
-@njit(cache=True)
-def _surprises(num_cells, pairs, work):
-    """Return H(Z | y) and guess error expected after a node; put -log2 P(z | y) of every cell in work.surprise."""
-    entropy, error = 0.0, 0.0
-    for index in range(num_cells):
-        cell = work.cells[index]
-        observation = pairs.cell_observation[cell]
-        share = work.cell_mass[cell].real
-        surprise = 0.0 * work.cell_mass[cell]
-        if share >= IMPOSSIBLE and work.cell_mass[cell] != work.chance[observation]:
-            surprise = -np.log(work.cell_mass[cell] / work.chance[observation]) * BITS
-            entropy += share * surprise.real
-        work.surprise[cell] = surprise
-        if share > work.largest[observation]:
-            error += work.largest[observation]
-            work.largest[observation] = share
-        else:
-            error += share
-    return entropy, error
-
-
-@njit(cache=True)
-def _node_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work):
-    """Add to the adjoints of a node's entries, work.surprise being the slope by the mass of every cell."""
-    for index in range(num_touched):
-        state = work.touched[index]
-        for pair in range(pairs.start[state], pairs.start[state + 1]):
-            work.expected[state] += pairs.value[pair] * work.surprise[pairs.cell[pair]]
-    _accumulate_adjoint(nodes, node, moves, pairs, work.expected, slope, adjoint)
-    for index in range(num_touched):
-        work.expected[work.touched[index]] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def last_step(nodes, moves, pairs, work, with_slope, slope):
-    """Return [node] H(Z | y) and guess error expected at every node before the last observation, and the adjoints.
+@kernel
+def _leaf_values(nodes, first, last, moves, pairs, work, entropy, error, starts, kept_cells, kept_masses):
+    """Write H(Z | y) and guess error expected at the nodes first .. last - 1, and return the first not dealt with.
 
     f(alpha) = -sum_z q_z log2(q_z / sum q) has the derivative -log2 P(z(x) | y) at alpha(x); cells of no mass count
-    as 0, with derivative 0. Returns also how many nodes were dealt with before it was asked to stop. With `with_slope`
-    the derivative by every edge's flow is added to `slope`; without, there are no adjoints.
+    as 0. entropy, error: [node]. starts: [node - first + 1], kept_cells, kept_masses: the cells that may follow each
+    node, with P(z, o | node); not written where starts has no room. It ends before a node whose cells might not fit, or
+    when it is asked to stop.
     """
-    num_nodes = nodes.mass.size
-    entropy = np.zeros(num_nodes, np.float64)
-    error = np.zeros(num_nodes, np.float64)
-    adjoint = np.zeros(nodes.belief.size if with_slope else 0, nodes.belief.dtype)
-    for node in range(num_nodes):
-        if work.stop[0] != 0:
-            return entropy, error, adjoint, node
-        num_touched = predict(nodes, node, moves, pairs, work)
-        num_cells = _fill_cells(num_touched, pairs, work)
-        entropy[node], error[node] = _surprises(num_cells, pairs, work)
-        if with_slope:
-            _node_adjoint(nodes, node, num_touched, moves, pairs, slope, adjoint, work)
-    return entropy, error, adjoint, num_nodes
-
-
-@njit(cache=True, nogil=True)
-def _leaf_masses(nodes, first, last, moves, pairs, work):
-    """Return (starts, cell, mass): P(z, o | node) of the cells that may follow each of the nodes first .. last - 1.
-
-    Returns also the first node that was not dealt with before it was asked to stop; it and later ones have no cells.
-    """
-    starts = np.zeros(last - first + 1, np.int64)
-    cells = np.empty(64 + 4 * (last - first), np.uint32)
-    masses = np.empty(cells.size, nodes.belief.dtype)
+    start, entry_pair, belief = nodes.start, nodes.pair, nodes.belief
+    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
+    pair_start, pair_state, pair_value, pair_cell = pairs.start, pairs.state, pairs.value, pairs.cell
+    cell_observation = pairs.cell_observation
+    predicted, marked, touched, stop = work.predicted, work.marked, work.touched, work.stop
+    listed, cells, cell_mass, chance, largest = work.listed, work.cells, work.cell_mass, work.chance, work.largest
     count = 0
     for node in range(first, last):
-        if work.stop[0] != 0:
-            starts[node - first + 1 :] = count
-            return starts, cells[:count], masses[:count], node
-        num_cells = _fill_cells(predict(nodes, node, moves, pairs, work), pairs, work)
-        if count + num_cells > cells.size:
-            cells = enlarge(cells, 2 * (count + num_cells))
-            masses = enlarge(masses, 2 * (count + num_cells))
+        if stop[0] != 0:
+            return node
+        num_touched = predict(
+            start[node], start[node + 1], entry_pair, belief, pair_state, edge_start, edge_target, flow,
+            predicted, marked, touched,
+        )  # fmt: skip
+        num_cells = _fill_cells(
+            num_touched, touched, marked, predicted, pair_start, pair_cell, pair_value, cell_observation,
+            listed, cells, cell_mass, chance, largest,
+        )  # fmt: skip
+        if starts.size > 0:
+            if count + num_cells > kept_cells.size:
+                return node
+            for index in range(num_cells):
+                kept_cells[count] = cells[index]
+                kept_masses[count] = cell_mass[cells[index]]
+                count += 1
+            starts[node - first + 1] = count
+        entropy[node], error[node] = 0.0, 0.0
         for index in range(num_cells):
-            cells[count] = work.cells[index]
-            masses[count] = work.cell_mass[work.cells[index]]
-            count += 1
-        starts[node - first + 1] = count
-    return starts, cells[:count], masses[:count], last
+            cell = cells[index]
+            observation = cell_observation[cell]
+            share = cell_mass[cell].real
+            entropy[node] += share * _surprise(cell_mass[cell], chance[observation]).real
+            if share > largest[observation]:
+                error[node] += largest[observation]
+                largest[observation] = share
+            else:
+                error[node] += share
+    return last
 
 
-@njit(cache=True, nogil=True)
-def _leaf_adjoint(nodes, first, starts, cells, cell_slope, moves, pairs, slope, adjoint, work):
-    """Fill the adjoints of some nodes from the slope by the mass of every cell, as _leaf_masses numbers them."""
-    for offset in range(starts.size - 1):
-        if work.stop[0] != 0:
+@kernel
+def _entropy_slope(nodes, moves, pairs, work, entropy, slope, adjoint):
+    """Write H(Z | y) expected at every node, as `_leaf_values` does, and the adjoints of all entries.
+
+    Adds the derivative by every edge's flow to `slope`, and to `adjoint`, which is 0 before.
+    """
+    start, entry_pair, belief, mass = nodes.start, nodes.pair, nodes.belief, nodes.mass
+    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
+    pair_start, pair_state, pair_value, pair_cell = pairs.start, pairs.state, pairs.value, pairs.cell
+    cell_observation = pairs.cell_observation
+    predicted, marked, touched, expected, stop = work.predicted, work.marked, work.touched, work.expected, work.stop
+    listed, cells, cell_mass, chance, largest = work.listed, work.cells, work.cell_mass, work.chance, work.largest
+    surprise = work.surprise
+    for node in range(mass.size):
+        if stop[0] != 0:
             return
-        num_touched = predict(nodes, first + offset, moves, pairs, work)
+        num_touched = predict(
+            start[node], start[node + 1], entry_pair, belief, pair_state, edge_start, edge_target, flow,
+            predicted, marked, touched,
+        )  # fmt: skip
+        num_cells = _fill_cells(
+            num_touched, touched, marked, predicted, pair_start, pair_cell, pair_value, cell_observation,
+            listed, cells, cell_mass, chance, largest,
+        )  # fmt: skip
+        total = 0.0
+        for index in range(num_cells):
+            cell = cells[index]
+            surprise[cell] = _surprise(cell_mass[cell], chance[cell_observation[cell]])
+            total += cell_mass[cell].real * surprise[cell].real
+        entropy[node] = total
         for index in range(num_touched):
-            work.marked[work.touched[index]] = False
-        for index in range(starts[offset], starts[offset + 1]):
-            work.surprise[cells[index]] = cell_slope[index]
-        _node_adjoint(nodes, first + offset, num_touched, moves, pairs, slope, adjoint, work)
+            state = touched[index]
+            ahead = 0.0 * mass[node]
+            for pair in range(pair_start[state], pair_start[state + 1]):
+                ahead += pair_value[pair] * surprise[pair_cell[pair]]
+            expected[state] = ahead
+        _accumulate_adjoint(
+            node, start, entry_pair, belief, mass, pair_state, edge_start, edge_target, flow, expected, slope, adjoint
+        )
+        for index in range(num_touched):
+            expected[touched[index]] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def _backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, work):
-    """Return the adjoint of every entry of a level from those of the next; add d value / d flow to `slope`."""
-    adjoint = np.zeros(nodes.belief.size, nodes.belief.dtype)
-    weighted = arcs.weight.size > 0
-    expected = work.expected
-    for node in range(nodes.mass.size):
-        if work.stop[0] != 0:
-            return adjoint
-        for arc in range(arcs.start[node], arcs.start[node + 1]):
-            child = arcs.child[arc]
+@kernel
+def _leaf_adjoint(nodes, first, starts, cells, cell_slope, moves, pairs, slope, adjoint, work):
+    """Fill the adjoints of some nodes from the slope by the mass of every cell, as `_leaf_values` numbers them."""
+    start, entry_pair, belief, mass = nodes.start, nodes.pair, nodes.belief, nodes.mass
+    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
+    pair_start, pair_state, pair_value, pair_cell = pairs.start, pairs.state, pairs.value, pairs.cell
+    predicted, marked, touched, expected, stop = work.predicted, work.marked, work.touched, work.expected, work.stop
+    surprise = work.surprise
+    for node in range(first, first + starts.size - 1):
+        if stop[0] != 0:
+            return
+        num_touched = predict(
+            start[node], start[node + 1], entry_pair, belief, pair_state, edge_start, edge_target, flow,
+            predicted, marked, touched,
+        )  # fmt: skip
+        for index in range(starts[node - first], starts[node - first + 1]):
+            surprise[cells[index]] = cell_slope[index]
+        for index in range(num_touched):
+            state = touched[index]
+            marked[state] = False
+            ahead = 0.0 * mass[node]
+            for pair in range(pair_start[state], pair_start[state + 1]):
+                ahead += pair_value[pair] * surprise[pair_cell[pair]]
+            expected[state] = ahead
+        _accumulate_adjoint(
+            node, start, entry_pair, belief, mass, pair_state, edge_start, edge_target, flow, expected, slope, adjoint
+        )
+        for index in range(num_touched):
+            expected[touched[index]] = 0.0
+
+
+@kernel
+def _backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, adjoint, work):
+    """Write the adjoints of all entries of a level from those of the next; add d value / d flow to `slope`."""
+    start, entry_pair, belief, mass = nodes.start, nodes.pair, nodes.belief, nodes.mass
+    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
+    arc_start, arc_child, arc_weight = arcs.start, arcs.child, arcs.weight
+    child_start, child_pair = children.start, children.pair
+    pair_state, pair_value, expected, stop = pairs.state, pairs.value, work.expected, work.stop
+    weighted = arc_weight.size > 0
+    for node in range(mass.size):
+        if stop[0] != 0:
+            return
+        for arc in range(arc_start[node], arc_start[node + 1]):
+            child = arc_child[arc]
             if child < 0:
                 continue
-            factor = arcs.weight[arc] if weighted else 1.0
-            for entry in range(children.start[child], children.start[child + 1]):
-                pair = children.pair[entry]
-                expected[pairs.state[pair]] += factor * pairs.value[pair] * child_adjoint[entry]
-        _accumulate_adjoint(nodes, node, moves, pairs, expected, slope, adjoint)
-        for arc in range(arcs.start[node], arcs.start[node + 1]):
-            child = arcs.child[arc]
+            factor = arc_weight[arc] if weighted else 1.0
+            for entry in range(child_start[child], child_start[child + 1]):
+                pair = child_pair[entry]
+                expected[pair_state[pair]] += factor * pair_value[pair] * child_adjoint[entry]
+        _accumulate_adjoint(
+            node, start, entry_pair, belief, mass, pair_state, edge_start, edge_target, flow, expected, slope, adjoint
+        )
+        for arc in range(arc_start[node], arc_start[node + 1]):
+            child = arc_child[arc]
             if child < 0:
                 continue
-            for entry in range(children.start[child], children.start[child + 1]):
-                expected[pairs.state[children.pair[entry]]] = 0.0
-    return adjoint
+            for entry in range(child_start[child], child_start[child + 1]):
+                expected[pair_state[child_pair[entry]]] = 0.0
 
 
 _NODES_AT_ONCE = 8192
@@ -214,18 +259,15 @@ def evaluate_leaves(chain: Chain, graph: Graph, *, leaves: Sequence[Uncertainty]
 
     leaves: other uncertainties, over the secret's values. One that the kernels know as well is evaluated by rows.
     """
-    nothing = np.zeros(0, chain.moves.flow.dtype)
-    entropy, error, _, num_done = last_step(graph.last, chain.moves, chain.pairs, chain.work, False, nothing)
-    excess = {Shannon.name: entropy, GuessError.name: error} | {leaf.name: np.zeros(entropy.size) for leaf in leaves}
-    for first in range(0, num_done if leaves else 0, _NODES_AT_ONCE):
-        last = min(first + _NODES_AT_ONCE, num_done)
-        rows, _, masses, done = _masses(chain, graph, first, last)
+    num_nodes = graph.last.mass.size
+    excess = {name: np.zeros(num_nodes) for name in (Shannon.name, GuessError.name, *(leaf.name for leaf in leaves))}
+    blocks = _LeafBlocks(chain, graph, excess[Shannon.name], excess[GuessError.name])
+    if not leaves:
+        return LastStep(excess, blocks.evaluate())
+    for block in blocks:
         for leaf in leaves:
-            excess[leaf.name][first:last] = rows.evaluate(leaf, masses)[0]
-        if done < last:
-            num_done = done
-            break
-    return LastStep(excess, int(num_done))
+            excess[leaf.name][block.first : block.last] = block.rows.evaluate(leaf, block.masses)[0]
+    return LastStep(excess, blocks.num_done)
 
 
 def slope_of_leaf(chain: Chain, graph: Graph, leaf: Uncertainty) -> tuple[FloatArray, Any]:
@@ -235,12 +277,18 @@ def slope_of_leaf(chain: Chain, graph: Graph, leaf: Uncertainty) -> tuple[FloatA
     """
     moves, pairs, work = chain.moves, chain.pairs, chain.work
     slope = np.zeros(moves.flow.size, moves.flow.dtype)
+    nodes, amounts = graph.last, np.zeros(graph.last.mass.size)
+    adjoint = np.zeros_like(nodes.belief)
     if leaf.compiled == "opacity":
-        amounts, _, adjoint, _ = last_step(graph.last, moves, pairs, work, True, slope)
+        _entropy_slope(nodes, moves, pairs, work, amounts, slope, adjoint)
     else:
-        amounts, adjoint = _leaf_by_rows(chain, graph, leaf, slope)
+        for block in _LeafBlocks(chain, graph, np.zeros_like(amounts), np.zeros_like(amounts)):
+            amounts[block.first : block.last], slopes = block.rows.evaluate(leaf, block.masses)
+            _leaf_adjoint(nodes, block.first, block.starts, block.cells, slopes, moves, pairs, slope, adjoint, work)
     for level, child in zip(graph.levels[-2::-1], graph.levels[:0:-1], strict=True):
-        adjoint = _backward_step(level.nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, work)
+        before = np.zeros_like(level.nodes.belief)
+        _backward_step(level.nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, before, work)
+        adjoint = before
     chain.stop.check()
     return amounts, slope
 
@@ -254,26 +302,59 @@ def unfinished_cost(
     return trimmer.cost(graph.last, chain.process.horizon - 1, left)
 
 
-def _leaf_by_rows(chain: Chain, graph: Graph, leaf: Uncertainty, slope: Any) -> tuple[FloatArray, Any]:
-    """The excess of an uncertainty at every node and its adjoints; adds to `slope`."""
-    nodes = graph.last
-    amounts = np.zeros(nodes.mass.size)
-    adjoint = np.zeros(nodes.belief.size, nodes.belief.dtype)
-    for first in range(0, nodes.mass.size, _NODES_AT_ONCE):
-        last = min(first + _NODES_AT_ONCE, nodes.mass.size)
-        rows, cells, masses, _ = _masses(chain, graph, first, last)
-        chain.stop.check()
-        amounts[first:last], slopes = rows.evaluate(leaf, masses)
-        _leaf_adjoint(nodes, first, *cells, slopes, chain.moves, chain.pairs, slope, adjoint, chain.work)
-    return amounts, adjoint
+class _LeafBlock(NamedTuple):
+    """The masses P(z, o | node) of the nodes first .. last - 1, and how they form rows."""
+
+    first: int
+    last: int
+    rows: MassRows
+    starts: IntArray  # [node - first + 1]
+    cells: IndexArray  # the cells that may follow each node
+    masses: NumberArray  # of those
 
 
-def _masses(chain: Chain, graph: Graph, first: int, last: int) -> tuple[MassRows, tuple[Any, Any], Any, int]:
-    """The masses P(z, o | node) of some nodes, how they form rows, and where the work ended."""
-    starts, cell, masses, done = _leaf_masses(graph.last, first, last, chain.moves, chain.pairs, chain.work)
-    values = cell_values(chain.process)[cell]
-    rows = MassRows.of(starts, values, chain.pairs.cell_observation[cell].astype(np.int64))
-    return rows, (starts, cell), masses, int(done)
+@dataclass(slots=True, eq=False)
+class _LeafBlocks:
+    """Evaluates the last step some nodes at a time; iterating over it gives the masses at those."""
+
+    chain: Chain
+    graph: Graph
+    entropy: FloatArray  # [node], written
+    error: FloatArray  # [node], written
+    num_done: int = 0  # nodes dealt with before it was asked to stop
+
+    def evaluate(self) -> int:
+        """Evaluate opacity and guess error of all nodes without keeping masses; return how many nodes were done."""
+        nothing = np.zeros(0, np.int64)
+        return self._run(self.graph.last.mass.size, nothing, np.zeros(0, np.uint32), self.graph.last.belief[:0])
+
+    def __iter__(self) -> Iterator[_LeafBlock]:
+        """Yield blocks of nodes, in order, until all are done or the work is asked to stop."""
+        num_nodes, pairs = self.graph.last.mass.size, self.chain.pairs
+        room, values = 64 + 4 * min(num_nodes, _NODES_AT_ONCE), cell_values(self.chain.process)
+        while self.num_done < num_nodes:
+            first = self.num_done
+            last = min(first + _NODES_AT_ONCE, num_nodes)
+            starts, cells = np.zeros(last - first + 1, np.int64), np.empty(room, np.uint32)
+            masses = new_numbers(room, self.graph.last.belief)
+            self.num_done = self._run(last, starts, cells, masses)
+            if self.chain.stop.requested and self.num_done < last:
+                return
+            room = room if self.num_done == last else 2 * room
+            starts = starts[: self.num_done - first + 1]
+            cells = cells[: starts[-1]]
+            rows = MassRows.of(starts, values[cells], pairs.cell_observation[cells].astype(np.int64))
+            if self.num_done > first:
+                yield _LeafBlock(first, self.num_done, rows, starts, cells, masses[: starts[-1]])
+
+    def _run(self, last: int, starts: IntArray, cells: IndexArray, masses: NumberArray) -> int:
+        """Call the kernel for the nodes from the first that is not done on; return the first not done after it."""
+        chain, nodes = self.chain, self.graph.last
+        outcome = _leaf_values(
+            nodes, self.num_done, last, chain.moves, chain.pairs, chain.work, self.entropy, self.error, starts, cells,
+            masses,
+        )  # fmt: skip
+        return int(outcome)
 
 
 def cell_values(process: HiddenProcess) -> IntArray:

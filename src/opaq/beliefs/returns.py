@@ -10,24 +10,25 @@ payoff still to come, one sweep back gives
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.graph import ChainEdges, enlarge
-from opaq.kernel_cache import njit
-from opaq.model.arrays import FloatArray
+from opaq.beliefs.graph import ChainEdges, NumberArray
+from opaq.kernel_cache import helper, kernel
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
 
 
-@njit(cache=True, nogil=True)
-def _forward_kernel(start, moves, reward, discount, steps, stop):
-    """Return sum over t = 0 .. steps of discount^t E[reward(x_t)], and the distribution of the last state.
+@kernel
+def _forward_kernel(now, ahead, moves, reward, discount, steps, stop):
+    """Return sum over t = 0 .. steps of discount^t E[reward(x_t)], and write the distribution of the last state.
 
-    start: [state] P(x_0). reward: [state]. stop: the byte that asks to stop; what is returned then means nothing.
+    now: [state] P(x_0), which becomes that of the last state. ahead: [state], working memory. reward: [state].
+    stop: the byte that asks to stop; what is returned then means nothing.
     """
-    now = start.copy()
+    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
     total, worth = 0.0, 1.0
     for time in range(steps + 1):
         if stop[0] != 0:
@@ -35,36 +36,91 @@ def _forward_kernel(start, moves, reward, discount, steps, stop):
         paid = 0.0
         for state in range(now.size):
             paid += now[state] * reward[state]
+            ahead[state] = 0.0
         total += worth * paid
         worth *= discount
-        if time < steps:
-            ahead = np.zeros_like(now)
-            for state in range(now.size):
-                weight = now[state]
-                if weight != 0.0:
-                    for edge in range(moves.start[state], moves.start[state + 1]):
-                        ahead[moves.target[edge]] += weight * moves.flow[edge]
-            now = ahead
-    return total, now
+        if time == steps:
+            break
+        for state in range(now.size):
+            weight = now[state]
+            if weight != 0.0:
+                for edge in range(edge_start[state], edge_start[state + 1]):
+                    ahead[edge_target[edge]] += weight * flow[edge]
+        now, ahead = ahead, now
+    if steps % 2:  # they have changed places an odd number of times
+        for state in range(now.size):
+            ahead[state] = now[state]
+    return total
 
 
-@njit(cache=True, nogil=True)
-def _payoff_kernel(start, moves, reward, final, discount, horizon):
-    """Return the expected payoff of a chain, its derivatives by flow and by reward, and the expected visits per state.
+class Itinerary(NamedTuple):
+    """The states that can be reached at each time, with P(x_t), and working memory for payoffs.
+
+    Those of time t are entries first[t] .. first[t + 1] - 1 of `state` and `visit`.
+    """
+
+    first: IntArray  # [time + 1]
+    state: IndexArray  # [entry]
+    visit: NumberArray  # [entry]
+    listed: BoolArray  # [state]: False between times
+    ahead: NumberArray  # [state]: the value of every state that can be reached at the next time
+    value: NumberArray  # [state]
+
+    @classmethod
+    def of(cls, process: HiddenProcess, dtype: Any, room: int) -> Itinerary:
+        """Return memory for `room` entries, and numbers of this type."""
+        size = process.num_states
+        return cls(
+            np.zeros(process.horizon + 2, np.int64),
+            np.empty(room, np.uint32),
+            np.empty(room, dtype),
+            np.zeros(size, np.bool_),
+            np.zeros(size, dtype),
+            np.zeros(size, dtype),
+        )
+
+
+@helper
+def sweep_payoff(
+    start, edge_start, edge_target, flow, reward, final, discount,
+    first, state_at, visit_at, listed, ahead, value, slope, paid, visits,
+):  # fmt: skip
+    """Write the derivatives of the expected payoff of a chain by flow and by reward, and the expected visits per state.
 
     One sweep forward, one back, over the states that can be reached at each time.
-    start: [state] P(x_0); edges of the source are not counted.
-    reward, final: [state], paid at every time and after the last one.
-    The derivative by reward[x] is sum over t of discount^t P(x_t = x).
+    start: [state] P(x_0); edges of the source are not counted. reward, final: [state], paid at every time and after the
+    last one, of the number type of flow. The derivative by reward[x] is sum over t of discount^t P(x_t = x).
+    Adds to slope, paid and visits. Returns whether the itinerary has room enough, and the expected payoff.
     """
-    size = start.size
-    first, state_at, visit_at = _visits_by_time(start, moves, horizon)
-    slope = np.zeros(moves.flow.size, moves.flow.dtype)
-    paid = np.zeros(size, moves.flow.dtype)
-    visits = np.zeros(size, np.float64)
-    ahead = np.zeros(size, moves.flow.dtype)  # the value of every state that can be reached at the next time
-    value = np.zeros(size, moves.flow.dtype)
-    for time in range(horizon, -1, -1):
+    size, horizon, count = start.size, first.size - 2, 0
+    for state in range(size):
+        if start[state] > 0.0:
+            state_at[count] = state
+            visit_at[count] = start[state]
+            count += 1
+    first[0], first[1] = 0, count
+    for time in range(horizon):  # P(x_t+1 = x') = sum over x of P(x_t = x) P_pi(x' | x)
+        if count + size > state_at.size:
+            return False, value[0]
+        for index in range(first[time], first[time + 1]):
+            state = state_at[index]
+            for edge in range(edge_start[state], edge_start[state + 1]):
+                target = edge_target[edge]
+                if flow[edge].real == 0.0:
+                    continue
+                if not listed[target]:
+                    listed[target] = True
+                    ahead[target] = 0.0
+                    state_at[count] = target
+                    count += 1
+                ahead[target] += visit_at[index] * flow[edge]
+        first[time + 2] = count
+        for index in range(first[time + 1], count):
+            visit_at[index] = ahead[state_at[index]]
+            listed[state_at[index]] = False
+    for state in range(size):
+        ahead[state] = 0.0
+    for time in range(horizon, -1, -1):  # W_t(x) = gamma^t R(x) + sum over x' of P_pi(x' | x) W_t+1(x')
         worth = discount**time
         for index in range(first[time], first[time + 1]):
             state = state_at[index]
@@ -75,58 +131,26 @@ def _payoff_kernel(start, moves, reward, final, discount, horizon):
             if time == horizon:
                 total += final[state]
             else:
-                for edge in range(moves.start[state], moves.start[state + 1]):
-                    slope[edge] += weight * ahead[moves.target[edge]]
-                    total += moves.flow[edge] * ahead[moves.target[edge]]
+                for edge in range(edge_start[state], edge_start[state + 1]):
+                    slope[edge] += weight * ahead[edge_target[edge]]
+                    total += flow[edge] * ahead[edge_target[edge]]
             value[state] = total
         for index in range(first[time], first[time + 1]):
             ahead[state_at[index]] = value[state_at[index]]
-    total = 0.0 * ahead[0]
-    for index in range(first[0], first[1]):
-        total += visit_at[index] * ahead[state_at[index]]
-    return total, slope, paid, visits
+    payoff = 0.0 * value[0]
+    for index in range(first[1]):
+        payoff += visit_at[index] * ahead[state_at[index]]
+    return True, payoff
 
 
-@njit(cache=True)
-def _visits_by_time(start, moves, horizon):
-    """Return the states that can be reached at each time, and P(x_t).
-
-    Those of time t are entries first[t] .. first[t + 1] - 1 of `state_at` and `visit_at`.
-    """
-    size = start.size
-    first = np.zeros(horizon + 2, np.int64)
-    state_at = np.empty(4 * size + 16, np.int64)
-    visit_at = np.empty(4 * size + 16, moves.flow.dtype)
-    listed = np.zeros(size, np.bool_)
-    now = np.zeros(size, moves.flow.dtype)
-    count = 0
-    for state in range(size):
-        if start[state] > 0.0:
-            state_at[count] = state
-            visit_at[count] = start[state]
-            count += 1
-    first[1] = count
-    for time in range(horizon):
-        if count + size > state_at.size:
-            state_at = enlarge(state_at, 2 * (count + size))
-            visit_at = enlarge(visit_at, 2 * (count + size))
-        for index in range(first[time], first[time + 1]):
-            state = state_at[index]
-            for edge in range(moves.start[state], moves.start[state + 1]):
-                target = moves.target[edge]
-                if moves.flow[edge].real == 0.0:
-                    continue
-                if not listed[target]:
-                    listed[target] = True
-                    now[target] = 0.0
-                    state_at[count] = target
-                    count += 1
-                now[target] += visit_at[index] * moves.flow[edge]
-        first[time + 2] = count
-        for index in range(first[time + 1], count):
-            visit_at[index] = now[state_at[index]]
-            listed[state_at[index]] = False
-    return first, state_at, visit_at
+@kernel
+def _payoff_kernel(start, moves, reward, final, discount, itinerary, slope, paid, visits):
+    """Call `sweep_payoff` for a chain."""
+    return sweep_payoff(
+        start, moves.start, moves.target, moves.flow, reward, final, discount,
+        itinerary.first, itinerary.state, itinerary.visit, itinerary.listed, itinerary.ahead, itinerary.value,
+        slope, paid, visits,
+    )  # fmt: skip
 
 
 EQUAL = 1e-12  # of their size: a return this close to its threshold meets it
@@ -166,9 +190,7 @@ def secret_slope(process: HiddenProcess, pi: Any, worth: FloatArray) -> tuple[An
     worth: [secret value].
     """
     unpaid = np.zeros(process.num_states)
-    value, slope, _, _ = _payoff_kernel(
-        start_distribution(process), _chain(process, pi), unpaid, worth[process.secret], 1.0, process.horizon
-    )
+    value, slope, _, _ = _differentiate(process, pi, unpaid, worth[process.secret], 1.0)
     return value, process.edge_slots.T @ slope
 
 
@@ -190,10 +212,37 @@ def _push_forward(
 ) -> tuple[float, FloatArray]:
     """Return the discounted sum of a reward [state], and the distribution of the last state."""
     stop = stop or Stop()
-    start, chain = start_distribution(process), _chain(process, pi)
-    total, last = _forward_kernel(start, chain, reward, discount, process.horizon, stop.cell())
+    last = start_distribution(process)
+    total = _forward_kernel(
+        last, np.empty_like(last), _chain(process, pi), reward, discount, process.horizon, stop.cell()
+    )
     stop.check()
     return total, last
+
+
+_USUAL_ROOM = 1 << 16  # entries of an itinerary that are there from the beginning
+
+
+def itinerary_room(process: HiddenProcess) -> int:
+    """Return how many entries an itinerary has room for at first: all that there can be, where those are not many."""
+    return min((process.horizon + 1) * process.num_states, max(4 * process.num_states, _USUAL_ROOM))
+
+
+def _differentiate(
+    process: HiddenProcess, pi: Any, reward: Any, final: FloatArray, discount: float
+) -> tuple[Any, Any, Any, FloatArray]:
+    """Return the expected payoff, its derivatives by flow [edge] and by reward [state], and the visits [state]."""
+    start, chain, size = start_distribution(process), _chain(process, pi), process.num_states
+    dtype = chain.flow.dtype
+    reward = reward.astype(dtype, copy=False)
+    room = itinerary_room(process)
+    while True:
+        slope, paid, visits = np.zeros(chain.flow.size, dtype), np.zeros(size, dtype), np.zeros(size)
+        itinerary = Itinerary.of(process, dtype, room)
+        fits, value = _payoff_kernel(start, chain, reward, final, discount, itinerary, slope, paid, visits)
+        if fits:
+            return value, slope, paid, visits
+        room *= 2
 
 
 def _chain(process: HiddenProcess, pi: Any) -> ChainEdges:
@@ -210,14 +259,7 @@ def return_slope(process: HiddenProcess, pi: Any, payoff: Payoff | None = None) 
     payoff: one of process.payoffs; the return (the first) unless given.
     """
     payoff = payoff or process.payoffs[0]
-    value, slope, paid, visits = _payoff_kernel(
-        start_distribution(process),
-        _chain(process, pi),
-        payoff.slots @ pi,
-        payoff.final,
-        payoff.discount,
-        process.horizon,
-    )
+    value, slope, paid, visits = _differentiate(process, pi, payoff.slots @ pi, payoff.final, payoff.discount)
     rows = np.bincount(process.row, weights=visits, minlength=process.num_rows).astype(np.float64)
     return value, process.edge_slots.T @ slope + payoff.slots.T @ paid, rows
 

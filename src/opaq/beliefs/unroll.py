@@ -7,10 +7,14 @@ Dropping nodes is a certificate: a node of mass m whose secret has predicted ent
 
 and the same holds for the guess error and every other uncertainty. `Graph.dropped` is that sum: mass, opacity, guess
 error, then every further leaf.
+
+Thinning is an estimate: instead of dropping the lightest nodes, some of them are drawn, node n with probability p_n,
+and those weigh 1 / p_n times as much: the expected value is then that of the whole graph.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +31,7 @@ _BYTES_PER_ENTRY, _BYTES_PER_NODE = 48, 256  # of two levels under construction
 _BYTES_WITH_ARCS = 256  # per entry, the arcs between the two levels and nodes of one entry included
 _LEAST_BYTES = 1 << 18
 _BYTES_A_PREDICTION = 32
+_LEAST_ENTROPY = 0.1  # of the largest, in the importance of a node that may be thinned out
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class Trimmer:
     leaves: tuple[Uncertainty, ...] = ()
     whole: bool = False  # nothing may be dropped
     sampled: bool = False  # sampled runs are all kept: without some of them the estimate would be biased
+    thin: np.random.Generator | None = None  # draw among the nodes that do not fit, instead of dropping the lightest
     _predictions: SecretPredictions | None = None
 
     @property
@@ -104,7 +110,29 @@ class Trimmer:
         count = max(min(room, level.num_nodes - spare), 1)
         if count == level.num_nodes:
             return level, self.nothing
+        if self.thin is not None:
+            return self._thin_out(level, costs, count), self.nothing
         return _take_nodes(level, order[:count]), costs[order[count:]].sum(axis=0)
+
+    def _thin_out(self, level: Level, costs: FloatArray, count: int) -> Level:
+        """Draw about `count` nodes; each weighs as much more as it was unlikely to be kept.
+
+        Node n is kept with probability p_n = min(1, c importance_n), c such that the p_n sum to `count`, by systematic
+        sampling. The importance is mass times predicted entropy, with a little of the largest entropy added.
+        """
+        assert self.thin is not None
+        importance = costs[:, 1] + _LEAST_ENTROPY * math.log2(max(self.chain.process.num_secrets, 2)) * costs[:, 0]
+        order = np.argsort(-importance, kind="stable")
+        ranked = importance[order]
+        left = np.cumsum(ranked[::-1])[::-1]  # [rank]: importance of this node and all lighter ones
+        certain = int((ranked * (count - np.arange(ranked.size)) >= left)[:count].sum())
+        share = np.ones(ranked.size)
+        if certain < ranked.size:
+            share[certain:] = np.minimum(ranked[certain:] * ((count - certain) / max(left[certain], _TINY_MASS)), 1.0)
+        steps = np.floor(np.cumsum(share) + self.thin.random())
+        kept = np.diff(steps, prepend=0.0) >= 1.0
+        kept[:certain] = True
+        return _take_nodes(level, order[kept], 1.0 / share[kept])
 
     def cost(self, nodes: Nodes, time: int, chosen: IntArray) -> FloatArray:
         """Return what dropping the chosen nodes costs: [3 + leaf], zeros for none."""
@@ -123,8 +151,11 @@ class Trimmer:
         return np.stack([mass, *(mass * per_unit for per_unit in uncertainties)], axis=1)
 
 
-def _take_nodes(level: Level, chosen: IntArray) -> Level:
-    """Return the level with only the chosen nodes, in this order; arcs to the others lead to DROPPED."""
+def _take_nodes(level: Level, chosen: IntArray, weight: FloatArray | None = None) -> Level:
+    """Return the level with only the chosen nodes, in this order; arcs to the others lead to DROPPED.
+
+    weight: [chosen], what their masses are multiplied by; None: 1.
+    """
     nodes, arcs = level.nodes, level.arcs
     _, entry = expand_rows(nodes.start, chosen)
     counts = nodes.start[chosen + 1] - nodes.start[chosen]
@@ -134,7 +165,7 @@ def _take_nodes(level: Level, chosen: IntArray) -> Level:
         np.concatenate(([0], np.cumsum(counts))),
         nodes.pair[entry],
         nodes.belief[entry],
-        nodes.mass[chosen],
+        nodes.mass[chosen] if weight is None else nodes.mass[chosen] * weight,
         nodes.best[chosen],
         nodes.parent[chosen],
         nodes.observation[chosen],
@@ -175,6 +206,7 @@ def unroll(
     leaves: Sequence[Uncertainty] = (),
     samples: int = 0,
     rng: np.random.Generator | None = None,
+    thin: bool = False,
     on_level: OnLevel | None = None,
 ) -> Graph:
     """Build the belief graph after `steps` observations.
@@ -185,13 +217,16 @@ def unroll(
         is not whole then, and `limit` says why.
     leaves: further uncertainties whose dropped part is added up.
     samples, rng: follow only the observations that so many sampled runs make; such a graph is never trimmed.
+    thin: draw the nodes that fit by `rng`, instead of dropping the lightest ones: values are then unbiased estimates.
     on_level: called with (levels done, nodes so far).
     When the chain's stop is requested, what has not been expanded counts as dropped.
     """
     trimmer = Trimmer(chain, budget or Budget(), keep, leaves=tuple(leaves), whole=whole, sampled=samples > 0)
+    if thin:
+        trimmer.thin, rng = rng, None
     level = _make_root(chain, samples)
     levels, num_nodes, num_entries, settled_mass, used, time = [level], 1, 1, 0.0, 0, 0
-    dropped, limit = trimmer.nothing, None
+    dropped, limit, thinned = trimmer.nothing, None, False
     while time < steps and limit is None:
         if chain.stop.requested:  # what has not been expanded counts as dropped
             dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(level.num_nodes))
@@ -215,8 +250,9 @@ def unroll(
             limit = trimmer.check_limits(child, used, complete=reached == level.num_nodes)
         else:
             dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(reached, level.num_nodes))
+            made = child.num_nodes
             child, cost = trimmer.trim(child, time, used)
-            dropped = dropped + cost
+            dropped, thinned = dropped + cost, thinned or (thin and child.num_nodes < made)
         num_nodes += child.num_nodes
         num_entries += child.nodes.pair.size
         settled_mass += settled
@@ -230,7 +266,7 @@ def unroll(
             limit = _check_total_size(chain, trimmer.budget, num_nodes, num_entries)
     if limit is not None:
         dropped[0] = max(dropped[0], _TINY_MASS)
-    return Graph(tuple(levels), num_nodes, num_entries, settled_mass, dropped, limit)
+    return Graph(tuple(levels), num_nodes, num_entries, settled_mass, dropped, limit, thinned)
 
 
 def _check_total_size(chain: Chain, budget: Budget, num_nodes: int, num_entries: int) -> Limit | None:
@@ -253,9 +289,9 @@ def _expand_once(
     chain: Chain, level: Level, rng: np.random.Generator | None, *, keep: bool, room: Room
 ) -> tuple[Level, int, float]:
     """Return the next level, how many nodes of this one were expanded, and the mass that was settled."""
-    draws, settled = _draw_uniforms(level, rng, levels=1)[0], chain.process.settled
-    *parts, reached, mass = expand(level.nodes, chain.moves, chain.pairs, settled, draws, chain.work, keep, room)
-    return Level(*parts), int(reached), float(mass)
+    draws = _draw_uniforms(level, rng, levels=1)
+    made = expand(chain, level.nodes, draws=draws, keep_arcs=keep, room=room)
+    return Level(made.nodes, made.arcs, made.known), made.reached, made.settled_mass
 
 
 def _expand_small_levels(
@@ -266,16 +302,7 @@ def _expand_small_levels(
     Returns the last level, how many were made, their nodes and entries together, and the settled mass. Stops before a
     level that is no longer small or does not fit.
     """
-    draws = _draw_uniforms(level, rng, levels=steps)
-    nodes, made, num_nodes, num_entries, settled = expand_levels(
-        level.nodes,
-        chain.moves,
-        chain.pairs,
-        chain.process.settled,
-        draws,
-        chain.work,
-        steps,
-        min(_SMALL_LEVEL, trimmer.max_nodes),
-        trimmer.room(0),
-    )
-    return (_level_without_arcs(nodes) if made else level), int(made), int(num_nodes), int(num_entries), float(settled)
+    draws, most = _draw_uniforms(level, rng, levels=steps), min(_SMALL_LEVEL, trimmer.max_nodes)
+    made = expand_levels(chain, level.nodes, draws=draws, room=trimmer.room(0), levels=steps, max_nodes=most)
+    last = _level_without_arcs(made.nodes) if made.levels else level
+    return last, made.levels, made.num_nodes, made.num_entries, made.settled_mass

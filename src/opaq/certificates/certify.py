@@ -39,7 +39,7 @@ from opaq.certificates.rounding import UNIT, outward
 from opaq.codec import Result, flat, if_known, infinity, keys_of, unless
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
-from opaq.load import as_policy, as_problem
+from opaq.load import as_problem
 from opaq.model.arrays import FloatArray
 from opaq.model.conditions import Observations, refines
 from opaq.model.policy import Policy, PolicyClass
@@ -47,6 +47,7 @@ from opaq.model.problem import Problem
 from opaq.model.uncertainty import Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.policies import as_policy
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.solvers.compare import Comparison
@@ -114,7 +115,8 @@ class Certificate(NotebookView, Result):
         no policy meets the task. Left out where the task minimises.
     lower_bound: of a task that minimises: no policy that meets the task gets below it; proven, rounding included. null
         (in Python: infinity): no policy meets the task. Left out where the task maximises.
-    trivial_bound: what is certain without a search, of any secret with as many values.
+    trivial_bound: what is certain without a search: of any secret with as many values, or with the same prior where the
+        first state settles the secret.
     upper_bound_aware: the same for policies that see the observations; null: not looked for.
     aware: whether the bound holds for policies that see the observations.
     blind: whether the bound holds only for policies that see nothing but the observations; never where the task
@@ -171,7 +173,7 @@ class Certificate(NotebookView, Result):
 
     @property
     def is_trivial(self) -> bool:
-        """Whether the bound says no more than the number of secret values does."""
+        """Whether the bound says no more than the number of secret values, or their prior, does."""
         return is_trivial(self.bound, self.trivial_bound, minimise=self.minimise)
 
     @property
@@ -210,7 +212,7 @@ class Certificate(NotebookView, Result):
 
 
 @dataclass(frozen=True, slots=True)
-class CertifiedSolution(Result):
+class CertifiedSolution(NotebookView, Result):
     """A policy that was found, and what is proven about it.
 
     solution: as `solve` found it.
@@ -231,6 +233,10 @@ class CertifiedSolution(Result):
         bounds = {name: proven[name] for name in names if name in proven}
         nested = {name: value for name, value in proven.items() if name not in repeated}
         return {**self.solution.to_dict(), **bounds, "certificate": nested}
+
+    def to_dataframe(self) -> DataFrame:
+        """Return the course of the search, as `Solution.to_dataframe` does; that of the bound is the certificate's."""
+        return self.solution.to_dataframe()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: str = "") -> CertifiedSolution:
@@ -268,8 +274,8 @@ def certify(
     nothing but observations, for all that do so.
 
     problem: an object, the name of a file, or the name of a scenario.
-    policy: one to compare with: an object, the name of a file, or the Solution of this problem, whose compiled problem
-        and exact measurement are then used as they are. Measured exactly, or to an interval.
+    policy: one to compare with: an object, a file, "uniform", "return-optimal", or the Solution of this problem, whose
+        compiled problem and exact measurement are then used as they are. Measured exactly, or to an interval.
     gap: how close the bound should come to the policy's value, in its unit; the work ends there. Without a policy the
         work ends when the bound cannot fall by more than this on the finest machine that fits.
     time_limit: seconds for all of it; a problem that takes longer to compile gets the bound that needs no search.

@@ -36,7 +36,7 @@ from opaq.certificates.decoder.forget import forget_observations
 from opaq.certificates.decoder.search import BoundStep
 from opaq.certificates.least.policy import solve_belief
 from opaq.errors import BudgetError, Fault, InputError, check_types, is_flag
-from opaq.load import as_policy, as_problem
+from opaq.load import as_problem
 from opaq.model.arrays import FloatArray, SparseRows, ints
 from opaq.model.conditions import (
     AutomatonState,
@@ -54,6 +54,7 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import InitialState, Language, Visited
 from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.policies import as_policy
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_secret
@@ -230,7 +231,7 @@ def solve_to_gap(
     chosen = (options or SolveOptions()).with_changes(**named, **changes)
     if solver is not None and not named:
         raise InputError([Fault("solver", "a search to a gap takes a solver by its name", "give its name")])
-    first = None if initial_policy is None else as_policy(initial_policy, read)
+    first = None if initial_policy is None else as_policy(initial_policy, read, within=read.policy_class)
     deadline = call.limited_to(DEFAULT_TIME if chosen.time_limit is None else chosen.time_limit)
     with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
         return _GapSearch(read, wanted, replace(chosen, time_limit=None), own_stop, deadline, on_step, on_gap).run(
@@ -399,7 +400,6 @@ class _GapSearch:
         warm = [best.policy] if contains(policy_class, best.policy.policy_class) else []
         warm += [late] if late is not None else []
         self.work = class_name(policy_class)
-        before = best.measurement.uncertainty.lower
         seconds, starts = max(self.deadline.share(_TURN) or 0.0, _LEAST_TURN), self.options.starts or 1
         options = replace(self.options, sequences=0, conditions=None, memory_nodes=None, starts=starts)
         clock = Deadline(seconds)
@@ -408,7 +408,7 @@ class _GapSearch:
             if found.measurement.beats(best.measurement):
                 self._take(found)
         self.stop.check()
-        gained = self._best.measurement.uncertainty.lower - before > _LEAST_GAIN
+        gained = self._best.measurement.beats(best.measurement, margin=_LEAST_GAIN)
         if self._classes and not (clock.passed and gained):  # it has settled, or time does not help it
             self._searched.append(self._classes.pop(0))
         return self._more_policies

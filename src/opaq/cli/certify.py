@@ -6,7 +6,6 @@ work with the best bound so far.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,7 +20,12 @@ from opaq.cli.shell import INTERRUPTED, MISSES_TASK, expect_answer, page_width
 def command(
     source: shared.ProblemName,
     policy_file: Annotated[
-        Path | None, typer.Option("--policy", help="A policy file, to be compared with the bound.")
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar=shared.POLICY,
+            help="A policy to compare with the bound: uniform, return-optimal or a file.",
+        ),
     ] = None,
     gap: Annotated[
         float | None,
@@ -51,6 +55,7 @@ def command(
         from opaq.cli.next_step import after_certify, print_next_command
         from opaq.cli.progress import bound_progress
         from opaq.reports.text.certificate import certificate_page
+    limits = {"time_limit": time_limit, "max_memory": max_memory}
     limit = DEFAULT_TIME if time_limit is None else time_limit
     with compute("certifying", source, limit=limit, quiet=quiet) as work:
         certificate = certify(
@@ -59,7 +64,7 @@ def command(
             observation_aware=observation_aware,
             stop=work.stop,
             on_progress=bound_progress(work.progress),
-            **drop_unset({"gap": gap, "time_limit": time_limit, "max_memory": max_memory}),
+            **drop_unset({"gap": gap, **limits}),
         )
     if as_json:
         print_json(certificate.to_dict())
@@ -70,4 +75,4 @@ def command(
     if certificate.status.name == "INFEASIBLE":
         raise typer.Exit(MISSES_TASK)
     if not (quiet or as_json):
-        print_next_command(after_certify(source, certificate, policy=policy_file))
+        print_next_command(after_certify(source, certificate, policy=policy_file, limits=limits))

@@ -1,4 +1,4 @@
-"""`opaq check`: problem files -> every fault of each, or the sizes of one that is fine.
+"""`opaq check`: problem files and plans of sweeps -> every fault of each, or the sizes of one that is fine.
 
 Each file is read and compiled, and one with faults does not keep the others from being read. Summaries go to stdout,
 faults and warnings to stderr; the exit code is 2 where any file has a fault.
@@ -14,19 +14,25 @@ from opaq.cli.interrupts import PROCESS_START
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.session import note_known_secret
 from opaq.cli.shell import BAD_INPUT, faults_in, page_width, print_answer, print_faults, print_note, warn
-from opaq.errors import BudgetError, Faults, InputError, escape_invisible
+from opaq.errors import BudgetError, Faults, InputError, cut_middle, escape_invisible
 
 if TYPE_CHECKING:
     from opaq.product.compile import Product
 
-_LONGEST = 24  # characters of a name in the summary
+_OF_PLANS = frozenset({"opaq-sweep", "problem", "over", "together"})
+_LONGEST = 32  # characters of a name in the summary
 
 
 def command(
-    sources: Annotated[list[str], typer.Argument(metavar="FILE...", help="Problem files or scenario names.")],
+    sources: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Problem files, scenario names or plans of sweeps.")
+    ],
 ) -> None:
-    """Read problem files, report everything wrong with them, and sum up those that are fine."""
-    fine = [_check(source) for source in sources]
+    """Read problem files and plans, report everything wrong with them, and sum up those that are fine.
+
+    Nothing is solved: of the plan of a sweep, the problem and the options of every point are checked.
+    """
+    fine = [_check_plan(source) if _is_plan(source) else _check(source) for source in sources]
     if not all(fine):
         raise typer.Exit(BAD_INPUT)
 
@@ -59,21 +65,66 @@ def _check(source: str) -> bool:
     return True
 
 
+def _is_plan(source: str) -> bool:
+    """Return whether a file is the plan of a sweep, by keys that problems lack; False for one that cannot be read."""
+    from collections.abc import Mapping
+
+    from opaq.load import scenario_names
+    from opaq.spec.yaml import load_yaml
+
+    try:
+        data = None if source in scenario_names() else load_yaml(source).data
+    except InputError:
+        return False
+    return isinstance(data, Mapping) and not _OF_PLANS.isdisjoint(data)
+
+
+def _check_plan(source: str) -> bool:
+    """Sum up the plan of a sweep on stdout, or show the faults of all its points; return whether it is fine."""
+    from opaq.study.sweep.points import check_plan
+
+    faults = Faults()
+    try:
+        with faults_in(source), ProgressPrinter("reading", since=PROCESS_START) as progress:
+            progress.show("", label="checking the points")
+            plan, points = check_plan(source, faults=faults)
+    except InputError as error:
+        print_faults(error)
+        return False
+    finally:
+        warn(faults.warnings, source)
+    varied: dict[str, dict[str, object]] = {}
+    for point in points:
+        for path, value in point.parameters.items():
+            varied.setdefault(path, {})[str(value)] = value
+    facts = {
+        "problem": plan.problem_name,
+        "points": f"{len(points):,}",
+        **{path: _count_names(tuple(values)) for path, values in varied.items()},
+        "together": ", ".join(plan.together[0]) if plan.together else "",
+        "certificates": f"{plan.certify:g} s each" if plan.certify else "",
+        "time limit": "" if plan.time_limit is None else f"{plan.time_limit:g} s each",
+    }
+    print_answer(f"{escape_invisible(source)}: fine\n{_fact_lines(facts)}")
+    return True
+
+
 def _summary(product: Product) -> str:
     """Return the sizes and names of a compiled problem, a line each, wrapped to the width of the page.
 
     Lists of names show how many there are and the first of them; thresholds of all requirements come last.
     """
     from opaq.model.secret import Language
-    from opaq.reports.layout import wrap_lines
+    from opaq.product.compile import possible_secrets
+    from opaq.reports.text.names import tell_apart
 
     problem = product.problem
     secret, threshold = problem.secret, problem.task.return_at_least
     facts = {
-        "states": _count_names(problem.mdp.states),
+        "states": _count_names(tuple(tell_apart(problem.mdp.states) or problem.mdp.states)),
         "actions": _count_names(problem.mdp.actions),
         "observations": _count_names(product.observations),
-        "secret values": _count_names(product.secret_values),
+        "secret values": _count_names(possible_secrets(product)),
         "automaton": f"{len(secret.automaton.states):,} states" if isinstance(secret, Language) else "",
         "horizon": f"{problem.horizon} transitions",
         "return": "any" if threshold is None else f"at least {threshold:g}",
@@ -81,6 +132,13 @@ def _summary(product: Product) -> str:
         "product states": f"{product.state_of.size:,}",
     }
     facts |= {payoff.name: f"at least {payoff.threshold:g}" for payoff in product.process.payoffs[1:]}
+    return _fact_lines(facts)
+
+
+def _fact_lines(facts: dict[str, str]) -> str:
+    """Return names and texts, a line each, wrapped to the width of the page; empty texts are left out."""
+    from opaq.reports.layout import wrap_lines
+
     width = max(len(escape_invisible(name)) for name in facts)
     lines: list[str] = []
     for name, fact in facts.items():
@@ -90,12 +148,12 @@ def _summary(product: Product) -> str:
 
 
 def _count_names(names: tuple[str, ...], *, most: int = 6) -> str:
-    """Return how many names there are, and the first `most` of them, each cut to 24 characters.
+    """Return how many names there are, and the first `most` of them, each cut to 32 characters in the middle.
 
     The names are left out where they look alike when cut short.
     """
     first = [escape_invisible(name) for name in names[:most]]
-    short = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}..." for name in first]
+    short = [cut_middle(name, _LONGEST, mark="...") for name in first]
     if len(set(short)) < len(short):
         return f"{len(names):,}"
-    return f"{len(names):,}: {', '.join(short)}{', ...' if len(names) > most else ''}"
+    return f"{len(names):,}: {', '.join(short)}{f' and {len(names) - most:,} more' if len(names) > most else ''}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import options as shared
+from opaq.cli.arguments import Checks
 from opaq.cli.output import OutputFiles, check_folder, code_of_status, name_policy_file, print_json, print_page
 from opaq.cli.session import compute, prepare, read_problem
 from opaq.cli.shell import (
@@ -56,6 +57,7 @@ def command(
         bool, typer.Option(help="Prove what no policy of any class exceeds: the last line of the table.")
     ] = True,
     overwrite: shared.Overwrite = False,
+    form: shared.TableFormat = shared.Format.TEXT,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
     **options: Any,
@@ -68,7 +70,9 @@ def command(
     130 interrupted, 143 by SIGTERM.
     """
     expect_answer()
-    problem = read_problem(source, quiet=quiet)
+    checks = Checks()
+    checks.run(shared.refuse_two_formats, form, as_json=as_json)
+    problem = checks.read(read_problem, source, quiet=quiet)
     with prepare(derivatives=True, quiet=quiet):
         from opaq.cli.next_step import after_compare, print_next_command
         from opaq.cli.progress import solver_progress
@@ -82,10 +86,12 @@ def command(
         if classes is None:
             chosen = default_classes(problem)
         else:  # a semicolon after the last may be left out
-            chosen = parse_classes([part.strip() for part in classes.strip().removesuffix(";").split(";")], problem)
+            parts = [part.strip() for part in classes.strip().removesuffix(";").split(";")]
+            chosen = checks.read(parse_classes, parts, problem)
         names = [class_name(policy_class) for policy_class in chosen]
         if folder is not None:
-            check_folder(folder, map(name_policy_file, names), overwrite=overwrite)
+            checks.run(check_folder, folder, map(name_policy_file, names), overwrite=overwrite)
+        checks.raise_if_any()
 
     files, written = OutputFiles(), 0
     unwritten: dict[str, dict[str, Any]] = {}  # class -> its policy as the file's content
@@ -133,12 +139,13 @@ def command(
                 rung["policy"] = unwritten[rung["class"]]
         print_json(answer)
     else:
-        print_page(comparison_page(comparison))
+        print_page(comparison_page(comparison), form)
         for policy in unwritten.values():
             print_answer(json.dumps(policy))
         if not (quiet or comparison.interrupted):
             kept = None if unwritten else folder
-            print_next_command(after_compare(source, problem, comparison, folder=kept))
+            limits = {"time_limit": time_limit, **options}
+            print_next_command(after_compare(source, problem, comparison, folder=kept, limits=limits))
     raise typer.Exit(files.exit_code(code_of_comparison(comparison)))
 
 

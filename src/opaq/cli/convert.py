@@ -15,7 +15,7 @@ from opaq.cli import options as shared
 from opaq.cli.interrupts import PROCESS_START
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import print_note, warn
-from opaq.errors import Faults
+from opaq.errors import Fault, Faults, InputError
 
 
 def command(
@@ -35,7 +35,7 @@ def command(
     constants = dict(_parse_constant(text) for text in constant or [])
     format = format_of(source)
     if constants and (format is None or "constants" not in format.options):
-        raise typer.BadParameter("only PRISM and JANI models have constants", param_hint="--constant")
+        raise InputError([Fault("--constant", "only PRISM and JANI models have constants", "leave it out")])
     check_writable(target, overwrite=overwrite)
     faults = Faults()
     with ProgressPrinter("converting", since=PROCESS_START):
@@ -49,7 +49,7 @@ def command(
 def _parse_constant(text: str) -> tuple[str, bool | int | float]:
     """Return the name and the value of a constant that is written as NAME=VALUE.
 
-    The value is true, false or a number; anything else raises typer.BadParameter.
+    The value is true, false or a number; anything else raises InputError.
     """
     name, _, value = text.partition("=")
     if value in ("true", "false"):
@@ -57,4 +57,4 @@ def _parse_constant(text: str) -> tuple[str, bool | int | float]:
     try:
         return name, int(value) if value.lstrip("-").isdigit() else float(value)
     except ValueError:
-        raise typer.BadParameter(f"'{text}' is not of the form NAME=VALUE", param_hint="--constant") from None
+        raise InputError([Fault("--constant", f"is '{text}'", "write NAME=VALUE, such as N=5")]) from None

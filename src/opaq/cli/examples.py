@@ -13,6 +13,7 @@ import typer
 from opaq.cli import options as shared
 from opaq.cli.output import on_terminal, render_page
 from opaq.cli.shell import print_answer, print_note
+from opaq.errors import Fault, InputError
 
 
 def command(
@@ -30,7 +31,7 @@ def command(
 
     if name is None:
         if output is not None:
-            raise typer.BadParameter("name the scenario to copy", param_hint="--output")
+            raise InputError([Fault("--output", "no scenario is named", "name the one to copy before it")])
         descriptions = {known: load.describe_scenario(known) for known in load.scenario_names()}
         if on_terminal():
             from opaq.reports.layout import Page, TextTable

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import options as shared
+from opaq.cli.arguments import Checks
 from opaq.cli.output import OutputFiles, check_figure, check_folder, code_of_status, print_json, print_page
-from opaq.cli.session import compute, prepare, read_problem
+from opaq.cli.session import compute, prepare, read_inputs
 from opaq.cli.shell import (
     DONE,
     INTERRUPTED,
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 def command(
     source: shared.ProblemName,
     against: Annotated[
-        str | None, typer.Option(help="The requirement whose threshold varies (default: the return).")
+        str | None, typer.Option(help="The requirement whose threshold varies (default: the one that the task has).")
     ] = None,
+    initial_policy: shared.InitialPolicy = None,
     points: Annotated[int, typer.Option(min=2, max=1000, help="How many points, the ends included.")] = 12,
     certify: Annotated[
         bool, typer.Option("--certify", help="Prove at every point what no policy exceeds (up to 60 s each).")
@@ -42,12 +44,13 @@ def command(
         float | None, shared.time_limit("Seconds after which the points so far are the answer.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="At most so many points at a time.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the front to this file (.pdf, .svg or .png).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the front to this file (.pdf, .svg, .eps or .png).")] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--save-policies", metavar="FOLDER", help="Write the policy of every point to this folder."),
     ] = None,
     overwrite: shared.Overwrite = False,
+    form: shared.TableFormat = shared.Format.TEXT,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
     **options: Any,
@@ -59,16 +62,19 @@ def command(
     converged, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
     expect_answer()
-    problem = read_problem(source, quiet=quiet)
+    checks = Checks()
+    checks.run(shared.refuse_two_formats, form, as_json=as_json)
+    if plot is not None:
+        checks.run(check_figure, plot, overwrite=overwrite)
+    problem, policy = checks.read(read_inputs, source, initial_policy, quiet=quiet)
     with prepare(derivatives=True, quiet=quiet):
-        from opaq.load import save_policy
+        from opaq.load import POLICY_NAMES, save_policy
         from opaq.reports.numbers import page_amount
         from opaq.study.front.frontier import frontier, policy_file_name
 
-        if plot is not None:
-            check_figure(plot, overwrite=overwrite)
         if folder is not None:
-            check_folder(folder, map(policy_file_name, range(1, points + 1)), overwrite=overwrite)
+            checks.run(check_folder, folder, map(policy_file_name, range(1, points + 1)), overwrite=overwrite)
+        checks.raise_if_any()
 
     def note_point(point: FrontierPoint) -> None:
         """Print a line for a point that is done, unless that is not wanted."""
@@ -80,7 +86,8 @@ def command(
     with compute("the front", source, quiet=quiet) as work:
         front = frontier(
             problem,
-            against=against or "return",
+            against=against,
+            initial_policy=initial_policy if initial_policy in POLICY_NAMES else policy,
             points=points,
             certify=certify,
             **options,
@@ -111,7 +118,7 @@ def command(
             named = tuple(replace(one, policy_file=str(file)) for one, file in zip(named, policy_files, strict=True))
         print_json(replace(front, points=named, problem_file=source).to_dict())
     else:
-        print_page(frontier_page(front))
+        print_page(frontier_page(front), form)
     raise typer.Exit(files.exit_code(_exit_code(front)))
 
 

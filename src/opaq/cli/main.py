@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from opaq.cli.shell import print_answer, run_guarded
+from opaq.cli.arguments import Command, drop_unknown, word_options
+from opaq.cli.shell import help_width, print_answer, run_guarded
 from opaq.commands import COMMANDS
+from opaq.errors import Fault, InputError, nearest
 from opaq.version import __version__
 
 # Plain help: the same text in a terminal, a pipe and a log, and no colour codes in any of them.
-_STYLE: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+_STYLE: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 
 
 class _Commands(TyperGroup):
@@ -39,16 +42,43 @@ class _Commands(TyperGroup):
         if isinstance(command, str):
             module, _, name = command.partition(":")
             command = getattr(import_module(module), name)
-        alone = typer.Typer(**_STYLE)
-        alone.command(name=cmd_name)(command)
+        alone = typer.Typer(add_completion=False, **_STYLE)
+        alone.command(name=cmd_name, cls=Command)(word_options(command))
         return typer.main.get_command(alone)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read what stands before the name of the command; ctx: click's. Raises InputError for unknown options."""
+        kept, faults = (args, []) if ctx.resilient_parsing else drop_unknown(self, ctx, args)
+        rest: list[str] = super().parse_args(ctx, kept) if kept or not faults else []
+        if faults:
+            raise InputError(faults)
+        return rest
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name of the command, the command, and the words after it; ctx: click's.
+
+        Raises InputError, with the nearest name, where there is no such command.
+        """
+        name = args[0]
+        if name in COMMANDS or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        near = nearest(name, list(COMMANDS))
+        advice = f"did you mean 'opaq {near[0]}'?" if near else "opaq --help lists them"
+        if Path(name).is_file():
+            advice = f"name one before the file, such as opaq measure {name}"
+        raise InputError([Fault("", f"'{name}' is not a command", advice)])
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, each with its first sentence, to click's formatter; ctx: click's."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str()) for name in COMMANDS])
 
 
 app = typer.Typer(
     name="opaq",
     cls=_Commands,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "terminal_width": help_width()},
     **_STYLE,
 )
 

@@ -7,11 +7,13 @@ stderr. A signal, and the time limit, end the work with what is certain by then.
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from opaq.cli import options as shared
+from opaq.cli.arguments import Checks
 from opaq.cli.options import drop_unset, find_idle_options
 from opaq.cli.output import add_grid, check_grid, print_json, print_page
 from opaq.cli.session import compute, prepare, read_inputs, warn_of_known_secret
@@ -50,7 +52,7 @@ _USED: dict[Mode, set[str]] = {
 
 def command(
     source: shared.ProblemName,
-    policy_file: shared.PolicyFile = None,
+    policy_file: shared.PolicyName = None,
     mode: Annotated[
         Mode | None, typer.Option(help="How to measure; auto (the default) takes exact if it is affordable.")
     ] = None,
@@ -64,7 +66,14 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
+    capacity: Annotated[
+        bool, typer.Option("--capacity", help="Find the most leakage over all priors of an initial secret.")
+    ] = False,
+    channel: Annotated[
+        Path | None, typer.Option(help="Write P(observations | secret), sequence by sequence: .csv or .npz.")
+    ] = None,
     ignore_model_mismatch: shared.IgnoreModelMismatch = False,
+    overwrite: shared.Overwrite = False,
     grid: shared.Grid = False,
     grid_time: shared.GridTime = None,
     as_json: shared.AsJson = False,
@@ -85,22 +94,41 @@ def command(
         "max_memory": max_memory,
         "time_limit": time_limit,
     }
-    used = _USED[mode or Mode.AUTO]
-    if idle := find_idle_options(options, belongs_to=_BELONGS_TO, chosen=f"--mode {mode}", used=used):
-        raise InputError(idle)
     expect_answer()
-    problem, policy = read_inputs(source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
-    check_grid(problem, source, grid=grid, time=grid_time, as_json=as_json)
+    used = _USED[mode or Mode.AUTO]
+    idle = find_idle_options(options, belongs_to=_BELONGS_TO, chosen=f"--mode {mode}", used=used)
+    checks = Checks(*([InputError(idle)] if idle else []))
+    if channel is not None:
+        from opaq.files import check_writable
+        from opaq.opacity.channel import check_channel_file
+
+        checks.run(check_channel_file, channel)
+        checks.run(check_writable, channel, overwrite=overwrite)
+    problem, policy = checks.read(
+        read_inputs, source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet
+    )
+    checks.run(check_grid, problem, source, grid=grid, time=grid_time, as_json=as_json)
+    checks.raise_if_any()
     with prepare(quiet=quiet):
         from opaq.cli.next_step import after_measure, print_next_command
         from opaq.opacity.measure import measure  # slow to import: a fault in a file is shown before
         from opaq.reports.text.measurement import measurement_page
     with compute("measuring", str(policy_file or source), limit=time_limit, quiet=quiet) as work:
         measurement = measure(
-            problem, policy, stop=work.stop, on_progress=work.progress.show, **drop_unset({"mode": mode, **options})
+            problem,
+            policy,
+            capacity=capacity,
+            stop=work.stop,
+            on_progress=work.progress.show,
+            **drop_unset({"mode": mode, **options}),
         )
-    assert measurement.compiled is not None  # by `measure`
-    product, pi = measurement.compiled
+        assert measurement.compiled is not None  # by `measure`
+        product, pi = measurement.compiled
+        if channel is not None:
+            from opaq.opacity.channel import channel_of_product
+
+            work.progress.show("listing observation sequences")
+            channel_of_product(product, pi, stop=work.stop).save(channel, overwrite=overwrite)
     if measurement.constant_secret is not None:
         warn_of_known_secret(product, source)
     if as_json:
@@ -113,5 +141,12 @@ def command(
         raise typer.Exit(INTERRUPTED)
     if not (quiet or as_json):
         print_next_command(
-            after_measure(source, problem, measurement, policy=policy_file, ignore_model_mismatch=ignore_model_mismatch)
+            after_measure(
+                source,
+                problem,
+                measurement,
+                policy=policy_file,
+                limits=options,
+                ignore_model_mismatch=ignore_model_mismatch,
+            )
         )

@@ -5,9 +5,10 @@ Comes in: an answer, and what the user named to get it. Goes out: a command line
 
 from __future__ import annotations
 
+import inspect
 import shlex
 from collections.abc import Mapping
-from itertools import chain, count
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 _SMALL_GAP = 0.01  # as a share of the bound: from here on no class promises more
 _NOTHING = 1e-9  # bits
 _WITHOUT_NUMBER = ":"  # classes such as memory:2 are named to compare only
+_LIMITS = ("time_limit", "max_beliefs", "max_memory", "workers", "seed")  # repeated where the next command takes them
+_UNIFORM = "uniform"
+
+Limits = Mapping[str, Any]  # option -> what was given, None where nothing was; those that are no limits are left aside
 
 
 def print_next_command(command: str) -> None:
@@ -34,64 +39,69 @@ def print_next_command(command: str) -> None:
 
 
 def after_measure(
-    source: str, problem: Problem, measurement: Measurement, *, policy: Path | None, ignore_model_mismatch: bool
+    source: str,
+    problem: Problem,
+    measurement: Measurement,
+    *,
+    policy: str | None,
+    limits: Limits,
+    ignore_model_mismatch: bool,
 ) -> str:
     """Return a command that looks for a better policy, or that proves how good this one is.
 
     source: the problem as the user named it. problem, measurement: what was read and what came out.
-    policy: the file that was measured; None for the uniform policy.
-    ignore_model_mismatch: as given, and handed on to the command.
+    policy: what was measured, as the user named it; None for the uniform policy.
+    limits: options that were given. ignore_model_mismatch: as given, and handed on to the command.
     """
     if problem.task.over == "forever":
-        return _simulate(source, policy)
-    if policy is None:
-        return command_line("solve", source, save_policy=free_name())
+        return command_line("simulate", source, policy=policy, limits=limits)
+    if policy in (None, _UNIFORM):
+        return command_line("solve", source, limits=limits)
     if not measurement.feasible:
-        return command_line("solve", source, initial_policy=policy, save_policy=free_name())
-    return command_line("certify", source, policy=policy, ignore_model_mismatch=ignore_model_mismatch)
+        return command_line("solve", source, initial_policy=policy, limits=limits)
+    return command_line("certify", source, policy=policy, limits=limits, ignore_model_mismatch=ignore_model_mismatch)
 
 
 def after_solve(
     source: str,
-    problem: Problem,
     *,
     policy_file: Path | None,
-    run: Path | None,
     options: Mapping[str, Any],
+    limits: Limits,
     certificate: Certificate | None,
 ) -> str:
-    """Return a command that keeps the policy, proves how good it is, or looks at it.
+    """Return a command that proves how good the policy is, or looks at it, or that solves again where it is lost.
 
-    source: the problem as the user named it. problem: what was read.
-    policy_file: where the policy was written to, if anywhere. run: the folder of the run, if it is kept.
-    options: those that decided the answer, None where not given. certificate: of the policy, if there is one already.
+    source: the problem as the user named it. policy_file: where the policy is kept; None where it could not be.
+    options: those that decided the answer, None where not given. limits: options that were given.
+    certificate: of the policy, if there is one already.
     """
-    certify = certificate is None
-    if policy_file is not None:
-        return command_line("certify", source, policy=policy_file) if certify else _look(source, policy_file)
-    if run is not None:
-        return command_line("solve", None, resume=run, save_policy=free_name(), certify=certify)
-    return command_line("solve", source, **drop_unset(options), save_policy=free_name(), certify=certify)
+    if policy_file is None:
+        return command_line("solve", source, **drop_unset(options), save_policy="FILE", limits=limits)
+    if certificate is None:
+        return command_line("certify", source, policy=policy_file, limits=limits)
+    return _look(source, policy_file, limits)
 
 
-def after_certify(source: str, certificate: Certificate, *, policy: Path | None) -> str:
+def after_certify(source: str, certificate: Certificate, *, policy: str | None, limits: Limits) -> str:
     """Return a command that looks for a policy closer to the bound, or looks at the one that is close.
 
     source: the problem as the user named it. certificate: the answer; a gap of 1% of the bound or less is close.
-    policy: the file that was compared with the bound; None where none was.
+    policy: what was compared with the bound, as the user named it; None where none was. limits: options as given.
     """
     if policy is None:
-        return command_line("solve", source, save_policy=free_name())
+        return command_line("solve", source, limits=limits)
     gap = certificate.relative_gap
     if gap is not None and gap <= _SMALL_GAP:
-        return _look(source, policy)
-    return command_line("compare", source)
+        return _look(source, policy, limits)
+    return command_line("compare", source, limits=limits)
 
 
-def after_compare(source: str, problem: Problem, comparison: Comparison, *, folder: Path | None) -> str:
+def after_compare(source: str, problem: Problem, comparison: Comparison, *, folder: Path | None, limits: Limits) -> str:
     """Return a command that goes on with the class that comes furthest; empty where none meets the task.
 
     source: the problem as the user named it. folder: holds the policies of all classes; None where they were not kept.
+    limits: options that were given.
     """
     from opaq.cli.output import name_policy_file
     from opaq.reports.text.comparison import best_rung
@@ -101,29 +111,37 @@ def after_compare(source: str, problem: Problem, comparison: Comparison, *, fold
         return ""
     if folder is not None:
         policy = folder / name_policy_file(best.name)
-        return _look(source, policy) if comparison.bound is not None else command_line("certify", source, policy=policy)
-    if _WITHOUT_NUMBER in best.name:
-        return command_line("compare", source, classes=best.name.replace(" ", ""), save_policies="policies")
-    return command_line("solve", source, conditions=best.name.replace(" ", ""), save_policy=free_name())
+        if comparison.bound is not None:
+            return _look(source, policy, limits)
+        return command_line("certify", source, policy=policy, limits=limits)
+    name = best.name.replace(" ", "")
+    if _WITHOUT_NUMBER in name:
+        return command_line("compare", source, classes=name, save_policies="policies", limits=limits)
+    return command_line("solve", source, conditions=name, limits=limits)
 
 
-def after_simulate(source: str, *, policy: Path | None) -> str:
-    """Return the command that gives the figures behind the runs; policy: the file that was sampled, if any."""
-    return command_line("measure", source, policy=policy)
+def after_simulate(source: str, *, policy: str | None, limits: Limits) -> str:
+    """Return the command that gives the figures behind the runs.
+
+    policy: what was sampled, as the user named it; None for the uniform policy. limits: options that were given.
+    """
+    return command_line("measure", source, policy=policy, limits=limits)
 
 
-def suggest_clock(source: str, horizon: int, policy_class: PolicyClass) -> str:
+def suggest_clock(source: str, horizon: int, policy_class: PolicyClass, limits: Limits | None = None) -> str:
     """Return commands that try policies that also look at the time; empty where they do, or there is no time.
 
     source: the problem as the user named it. horizon: transitions. policy_class: that of the answer.
+    limits: options that were given.
     """
     conditions = policy_class.conditions_on
     if "time" in conditions or horizon == 0:
         return ""
-    compare = f"a clock may help: {command_line('compare', source)}"
+    compare = f"a clock may help: {command_line('compare', source, limits=limits)}"
     if {"memory", "last_states", "observations", "belief"} & {*conditions}:
         return compare
-    return f"{compare}, or {command_line('solve', source, conditions=','.join((*conditions, 'time')))}"
+    finer = ",".join((*conditions, "time"))
+    return f"{compare}, or {command_line('solve', source, conditions=finer, limits=limits)}"
 
 
 def cannot_improve(problem: Problem, measurement: Measurement) -> bool:
@@ -138,39 +156,26 @@ def cannot_improve(problem: Problem, measurement: Measurement) -> bool:
     return measurement.uncertainty.value >= measurement.secret_uncertainty - _NOTHING
 
 
-def command_line(command: str, source: str | None, **options: Any) -> str:
+def command_line(command: str, source: str | None, *, limits: Limits | None = None, **options: Any) -> str:
     """Return a command as a shell reads it, names quoted where need be.
 
     command: its name. source: its first argument, None for none. options: name -> value, True for a plain flag; those
-    that are None or False are left out.
+    that are None or False are left out. limits: options of another command; its limits are repeated where this one
+    takes them.
     """
     words = ["opaq", command]
     if source is not None:
         words.append(f"./{source}" if source.startswith("-") else source)  # a file called -x is no option
-    for name, value in options.items():
+    takes = inspect.signature(import_module(f"opaq.cli.{command}").command).parameters
+    repeated = {name: (limits or {}).get(name) for name in _LIMITS if name in takes}
+    for name, value in (options | repeated).items():
         if value is True:
             words.append(flag(name))
         elif value is not None and value is not False:
-            words += [flag(name), str(value)]
+            words += [flag(name), f"{value:g}" if isinstance(value, float) else str(value)]
     return shlex.join(words)
 
 
-def free_name() -> str:
-    """Return the name of a file for a policy that does not exist yet in the working folder.
-
-    The first is policy.json, then policy-2.json and so on.
-    """
-    names = chain(["policy.json"], (f"policy-{number}.json" for number in count(2)))
-    return next(name for name in names if not Path(name).exists())
-
-
-def _look(source: str, policy: Path) -> str:
+def _look(source: str, policy: str | Path, limits: Limits) -> str:
     """Return a command that shows what the policy does: a report, or runs where there is no such command."""
-    if "report" in COMMANDS:
-        return command_line("report", source, policy=policy)
-    return _simulate(source, policy)
-
-
-def _simulate(source: str, policy: Path | None) -> str:
-    """Return the command that samples runs; policy: a file, None for the uniform policy."""
-    return command_line("simulate", source, policy=policy)
+    return command_line("report" if "report" in COMMANDS else "simulate", source, policy=policy, limits=limits)

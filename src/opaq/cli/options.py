@@ -6,13 +6,17 @@ Comes in: the fields of SolveOptions, and the options of a command. Goes out: ty
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from opaq.errors import Fault
+from opaq.cli.arguments import POLICY as POLICY
+from opaq.cli.arguments import flag as flag
+from opaq.errors import Fault, InputError
 from opaq.solvers.options import OPTIONS, SolveOptions
 
 _LARGEST_SHOWN = 10_000  # larger limits are left to the library: in the help they would be noise
@@ -33,6 +37,19 @@ def _declare_option(name: str) -> Any:
     text = text if default is None or "default" in text else f"{text} (default: {default})"
     kind = get_type_hints(SolveOptions)[name]
     return Annotated[kind | None, typer.Option(min=least, max=most, help=f"{text}.")]
+
+
+class Format(StrEnum):
+    """The forms of a table, as `--format` names them: for people to read, or a `table` of LaTeX with booktabs."""
+
+    TEXT = "text"
+    LATEX = "latex"
+
+
+def refuse_two_formats(form: Format, *, as_json: bool) -> None:
+    """Raise InputError where both a format and JSON are asked for."""
+    if as_json and form is not Format.TEXT:
+        raise InputError([Fault("--format", "has no effect with --json", "leave one of them out")])
 
 
 def takes_solve_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -59,13 +76,22 @@ def takes_solve_options(*names: str) -> Callable[[Callable[..., None]], Callable
     return decorate
 
 
-_LAST = ("overwrite", "grid", "grid_time", "as_json", "quiet")  # options that the help lists after all others
+_LAST = ("overwrite", "grid", "grid_time", "form", "as_json", "quiet")  # options that the help lists after all others
 
+
+_NAMES = "uniform, return-optimal or a file"
 
 # Of every command that computes.
 ProblemName = Annotated[str, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")]
-PolicyFile = Annotated[Path | None, typer.Option("--policy", help="A policy file; uniform without it.")]
+PolicyName = Annotated[
+    str | None,
+    typer.Option("--policy", metavar=POLICY, help=f"The policy: {_NAMES} (default: uniform)."),
+]
+InitialPolicy = Annotated[str | None, typer.Option(metavar=POLICY, help=f"A policy to begin from: {_NAMES}.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+TableFormat = Annotated[
+    Format, typer.Option("--format", help="How to print the answer: text, or latex for a table of a paper.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Overwrite files that exist.")]
 IgnoreModelMismatch = Annotated[
     bool, typer.Option("--ignore-model-mismatch", help="Take a policy made for another model.")
@@ -102,6 +128,12 @@ def find_idle_options(
     ]
 
 
-def flag(name: str) -> str:
-    """Return an option as it is written on the command line: "--time-limit" for "time_limit"."""
-    return f"--{name.replace('_', '-')}"
+@contextmanager
+def name_option(name: str) -> Iterator[None]:
+    """Name an option as the command line writes it in faults of the block that are about it: they are no file's."""
+    try:
+        yield
+    except InputError as error:
+        if not all(fault.where == name for fault in error.faults):
+            raise
+        raise InputError([replace(fault, where=flag(name)) for fault in error.faults]) from None

@@ -12,9 +12,11 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
+from opaq.cli.options import Format
 from opaq.cli.shell import (
     BAD_INPUT,
     DONE,
@@ -29,6 +31,7 @@ from opaq.errors import Fault, Faults, InputError
 
 if TYPE_CHECKING:
     from opaq.model.arrays import FloatArray
+    from opaq.model.policy import Policy
     from opaq.model.problem import Problem
     from opaq.product.compile import Product
     from opaq.reports.layout import Page
@@ -61,6 +64,31 @@ class OutputFiles:
     def exit_code(self, code: int) -> int:
         """Return `code`, which is right if all files were written, or that of bad input if one was not."""
         return BAD_INPUT if self.failed else code
+
+
+def keep_policy(policy: Policy, problem: Problem, source: str) -> Path | None:
+    """Write a policy to a file of its own in the working folder, and return it; None where it cannot be written.
+
+    problem: what the policy is for. source: the problem as the user named it, after which the file is called:
+    NAME.policy.json, then NAME.policy-2.json and so on. No file is ever replaced; one that holds this very policy is
+    taken as it is.
+    """
+    from opaq.files import write_text
+    from opaq.formats.plain import json_text
+    from opaq.spec.policy_table import policy_to_dict
+
+    text = json_text(policy_to_dict(policy, problem=problem))
+    name = re.sub(r"\.(ya?ml|json)$", "", Path(source).name).lstrip("-") or "problem"
+    for file in chain([Path(f"{name}.policy.json")], (Path(f"{name}.policy-{number}.json") for number in count(2))):
+        try:
+            if not file.exists():
+                write_text(file, text)
+                return file
+            if file.is_file() and file.read_bytes() == text.encode():
+                return file
+        except (InputError, OSError):
+            return None
+    raise AssertionError("there is always a free name")
 
 
 def check_folder(folder: Path, names: Iterable[str], *, overwrite: bool) -> None:
@@ -132,12 +160,16 @@ def add_grid(page: Page, product: Product, pi: FloatArray, *, time: int | None) 
     return replace(page, parts=(*page.parts, lines))
 
 
-def print_page(page: Page) -> None:
-    """Print a page as it suits stdout: with looks on a terminal, plain elsewhere.
+def print_page(page: Page, form: Format = Format.TEXT) -> bool:
+    """Print a page as it suits stdout: with looks on a terminal, plain elsewhere, or its tables as LaTeX.
 
-    Raises OutputError where stdout cannot be written.
+    Returns whether it is still read. Raises OutputError where stdout cannot be written.
     """
-    print_answer(render_page(page))
+    if form is Format.LATEX:
+        from opaq.reports.latex import render_latex
+
+        return print_answer(render_latex(page).removesuffix("\n"))
+    return print_answer(render_page(page))
 
 
 def print_json(data: object) -> None:

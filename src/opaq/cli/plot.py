@@ -1,4 +1,4 @@
-"""`opaq plot`: a problem with a policy, or the file of an answer -> a figure in a file.
+"""`opaq plot`: a problem with a policy, the file of an answer, or the folder of a sweep -> a figure in a file.
 
 Checks options and file before the work; policies and beliefs are computed here, the other figures show an answer that
 was computed before. The name of the file is the answer on stdout.
@@ -7,7 +7,7 @@ was computed before. The name of the file is the answer on stdout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.options import drop_unset, find_idle_options
+from opaq.cli.arguments import Checks
+from opaq.cli.options import drop_unset, find_idle_options, name_option
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.session import read_inputs
 from opaq.cli.shell import expect_answer, faults_in, print_answer
@@ -25,12 +26,16 @@ from opaq.errors import Fault, InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from opaq.model.policy import Policy
+    from opaq.model.problem import Problem
+
 
 class What(StrEnum):
     """The figures there are, as WHAT names them.
 
     policy: the actions in every state. beliefs: those of the observer along one run. Both are computed from a problem.
     trace, ladder, frontier: the answers of solve, compare and frontier, drawn from a file.
+    study: the points of a sweep, drawn from its folder.
     """
 
     POLICY = "policy"
@@ -38,6 +43,7 @@ class What(StrEnum):
     TRACE = "trace"
     LADDER = "ladder"
     FRONTIER = "frontier"
+    STUDY = "study"
 
 
 class Over(StrEnum):
@@ -60,24 +66,25 @@ _USED = {
     What.TRACE: {"answer"},
     What.LADDER: {"answer"},
     What.FRONTIER: {"answer"},
+    What.STUDY: {"across"},
 }
 _SOURCE = {What.TRACE: "solve", What.LADDER: "compare", What.FRONTIER: "frontier"}  # whose answer is drawn
 
 
 def command(
-    what: Annotated[What, typer.Argument(metavar="WHAT", help="policy, beliefs, trace, ladder or frontier.")],
+    what: Annotated[What, typer.Argument(metavar="WHAT", help="The figure.")],
     source: Annotated[
         str | None,
         typer.Argument(
             metavar="PROBLEM",
-            help="A problem file or the name of a scenario; beside --answer, its name is the title.",
+            help="A problem file, a scenario (beside --answer, the title), or of a study the folder of the sweep.",
             show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .pdf, .svg or .png.")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .pdf, .svg, .eps or .png.")
     ] = ...,  # type: ignore[assignment]  # required
-    policy_file: shared.PolicyFile = None,
+    policy_file: shared.PolicyName = None,
     answer: Annotated[
         Path | None,
         typer.Option(
@@ -92,6 +99,13 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of the sampled runs.")] = None,
     over: Annotated[Over | None, typer.Option(help="Beliefs over the secret (default), or over the states.")] = None,
+    across: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The horizontal axis of a study (default: what varies).")
+    ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(metavar="NAME or FILE", help="A style of matplotlib, its file, or user: your matplotlibrc."),
+    ] = None,
     column: Annotated[
         Width, typer.Option(help="The width: one column of a paper (3.4 in) or two (7 in).")
     ] = Width.SINGLE,
@@ -104,25 +118,35 @@ def command(
 
     policy: what it does, as arrows on a grid or as a table. beliefs: what the observer believes during one run.
     trace, ladder, frontier: the answer of solve, compare or frontier, from the file that --json was sent to.
+    study: what a sweep found by what was varied, from its folder.
     """
-    from opaq.files import check_writable
-    from opaq.reports.figures.style import ending_of, save_figure
+    from opaq.reports.figures.style import figure_style, save_figure
 
     options = {"policy": policy_file, "answer": answer, "time": time, "run": run, "seed": seed, "over": over}
-    _check(what, source, options)
+    options["across"] = across
     expect_answer()
-    ending = ending_of(output)
-    if dpi is not None and ending != ".png":
-        raise InputError([Fault("--dpi", f"has no effect on {ending}", "it belongs to .png")])
-    check_writable(output, overwrite=overwrite)
+    checks = Checks()
+    checks.run(_check, what, source, options)
+    checks.run(_check_output, output, dpi=dpi, overwrite=overwrite)
+    if time is not None:
+        checks.run(_parse_times, time)
+    if source is not None and what in (What.POLICY, What.BELIEFS):
+        problem, policy = checks.read(read_inputs, source, policy_file, quiet=quiet)
+    checks.raise_if_any()
     shape = {"column": column.value, "title": title}
-    if answer is not None:
-        figure = _draw_answer(what, answer, source, shape)
-    else:
-        chosen = drop_unset(options | {"policy": None})
-        figure = _draw_policy(what, str(source), policy_file, chosen, shape, quiet=quiet)
-    with ProgressPrinter("drawing", quiet=quiet):
-        save_figure(figure, output, dpi=dpi, overwrite=overwrite)
+    with name_option("style"), ExitStack() as looks:
+        if style is not None:
+            looks.enter_context(figure_style(style))
+        if answer is not None:
+            figure = _draw_answer(what, answer, source, shape)
+        elif what is What.STUDY:
+            figure = _draw_study(str(source), across, shape)
+        else:
+            chosen = drop_unset(options | {"policy": None})
+            with _name_times(), faults_in(str(policy_file or source)):
+                figure = _draw_policy(what, problem, policy, chosen, shape, quiet=quiet)
+        with ProgressPrinter("drawing", quiet=quiet):
+            save_figure(figure, output, dpi=dpi, overwrite=overwrite)
     print_answer(str(output))
 
 
@@ -137,29 +161,57 @@ def _check(what: What, source: str | None, options: Mapping[str, Any]) -> None:
         faults.append(
             Fault("--answer", "is missing", f"make the file first: opaq {_SOURCE[what]} PROBLEM --json > answer.json")
         )
-    if what not in _SOURCE and source is None:
+    if what is What.STUDY and source is None:
+        faults.append(Fault("FOLDER", "is missing", "give the folder of a sweep: opaq plot study FOLDER"))
+    elif what not in _SOURCE and source is None:
         faults.append(Fault("PROBLEM", "is missing", "give a problem file or the name of a scenario"))
     if faults:
         raise InputError(faults)
 
 
+def _check_output(path: Path, *, dpi: int | None, overwrite: bool) -> None:
+    """Raise InputError unless the figure can be written to the file; dpi: pixels per inch, None where not given."""
+    from opaq.files import check_writable
+    from opaq.reports.figures.style import ending_of
+
+    ending = ending_of(path)
+    if dpi is not None and ending != ".png":
+        raise InputError([Fault("--dpi", f"has no effect on {ending}", "it belongs to .png")])
+    check_writable(path, overwrite=overwrite)
+
+
 def _draw_policy(
-    what: What, source: str, policy_file: Path | None, options: dict[str, Any], shape: Mapping[str, Any], *, quiet: bool
+    what: What,
+    problem: Problem,
+    policy: Policy | None,
+    options: dict[str, Any],
+    shape: Mapping[str, Any],
+    *,
+    quiet: bool,
 ) -> Figure:
     """Draw what the policy does, or what the observer believes.
 
-    what: POLICY or BELIEFS. source, policy_file: as named by the user; without a file the uniform policy.
+    what: POLICY or BELIEFS. problem, policy: what is drawn; None for the uniform policy.
     options: those given for the figure; a text of times is parsed here. shape: column and title. quiet: no progress.
     """
     if "time" in options:
         options["time"] = _parse_times(options["time"])
-    problem, policy = read_inputs(source, policy_file, quiet=quiet)
-    with ProgressPrinter("drawing", quiet=quiet), _name_times(), faults_in(str(policy_file or source)):
+    with ProgressPrinter("drawing", quiet=quiet):
         from opaq.reports.figures.beliefs import plot_beliefs
         from opaq.reports.figures.policy import plot_policy
 
         draw = plot_policy if what is What.POLICY else plot_beliefs
         return draw(problem, policy, **options, **shape)
+
+
+def _draw_study(folder: str, across: str | None, shape: Mapping[str, Any]) -> Figure:
+    """Draw the points of a sweep; folder: where its results are. across: the path on the horizontal axis."""
+    from opaq.reports.figures.study import plot_study
+    from opaq.study.sweep.study import load_study
+
+    study = load_study(folder)
+    with name_option("across"), faults_in(folder):
+        return plot_study(study, across=across, **shape)
 
 
 @contextmanager

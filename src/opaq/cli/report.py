@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import options as shared
+from opaq.cli.arguments import Checks
 from opaq.cli.options import drop_unset
 from opaq.cli.output import print_json
 from opaq.cli.session import compute, prepare, read_inputs
@@ -38,7 +39,7 @@ def command(
             help="A problem file or the name of a scenario; or the folder of a sweep, or what frontier --json printed.",
         ),
     ],
-    policy_file: shared.PolicyFile = None,
+    policy_file: shared.PolicyName = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="The HTML file (default: NAME-report.html here)."),
@@ -76,22 +77,19 @@ def command(
     Ctrl-C, and --time-limit when it is over, end the work with what is known by then.
     Exit codes: 0 done, 2 bad input, 3 no time for anything, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
-    from opaq.files import check_writable
-
     expect_answer()
+    checks = Checks()
     if output is not None:
-        if str(output) == "-":  # a slip: the page does not go to stdout, its path does
-            advice = "name one, such as report.html; its path is the answer"
-            raise InputError([Fault("-o", "'-' names no file", advice)])
-        check_writable(output, overwrite=overwrite)
+        checks.run(_check_output, output, overwrite=overwrite)
     of_study: dict[str, object] = {"--points": points, "--policies": policies}
     of_policy: dict[str, object] = {"--policy": policy_file, "--certify": certify, "--compare": compare}
     of_policy |= {"--answers": answer_files, "--ignore-model-mismatch": ignore_model_mismatch}
     options = drop_unset({"runs": runs, "seed": seed, "time_limit": time_limit})
     if _is_study(source):
-        _refuse(of_policy, chosen="a study", advice="its points have policies of their own")
+        checks.run(_refuse, of_policy, chosen="a study", advice="its points have policies of their own")
         output = output or Path(default_name(Path(source).resolve().stem))
-        wanted = _parse_points(points)
+        wanted = checks.read(_parse_points, points)
+        checks.raise_if_any()
         with prepare(quiet=quiet, kernels=wanted not in ("none", 0)):
             from opaq.reports.report import report
         with compute("reporting", str(output), quiet=quiet) as work:
@@ -108,14 +106,17 @@ def command(
         if page.data["reports"]["text"] and not quiet:
             print_note(page.data["reports"]["text"])
     else:
-        _refuse_unknown(source)
-        _refuse(of_study, chosen="a problem", advice="it belongs to sweeps and fronts")
-        answers, files = _read_answers(answer_files or [], certify=certify, compare=compare)
-        policy_file = policy_file or files.pop("policy", None)
-        problem, policy = read_inputs(source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet)
+        checks.run(_refuse, of_study, chosen="a problem", advice="it belongs to sweeps and fronts")
+        checks.read(_refuse_unknown, source)
+        answers, files = checks.read(_read_answers, answer_files or [], certify=certify, compare=compare)
+        given = policy_file or files.pop("policy", None)
+        problem, policy = checks.read(
+            read_inputs, source, given, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet
+        )
         if output is None:
             output = Path(default_name(problem.name))
-            check_writable(output, overwrite=overwrite)
+            checks.run(_check_output, output, overwrite=overwrite)
+        checks.raise_if_any()
         with prepare(quiet=quiet, derivatives=compare):
             from opaq.load import problem_text
             from opaq.reports.policy_report import make_report
@@ -143,6 +144,15 @@ def command(
         print_answer(str(output))
     if work.stop.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _check_output(path: Path, *, overwrite: bool) -> None:
+    """Raise InputError unless the page can be written to the file; overwrite: True where one that is there may go."""
+    from opaq.files import check_writable
+
+    if str(path) == "-":  # a slip: the page does not go to stdout, its path does
+        raise InputError([Fault("-o", "'-' names no file", "name one, such as report.html; its path is the answer")])
+    check_writable(path, overwrite=overwrite)
 
 
 def default_name(name: str) -> str:
@@ -215,13 +225,14 @@ def _parse_points(text: str | None) -> Any:
 
 
 def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tuple[GivenAnswers, dict[str, Path]]:
-    """Return the answers that `--answers` names, and kind of answer -> its file; "policy" of a run folder that has one.
+    """Return the answers that `--answers` names, and kind of answer -> its file; "policy" of a run, or of a solution.
 
     paths: files or folders of runs. certify, compare: True where these answers are computed.
 
     Raises InputError that names every file that holds no answer, or one of a kind that is named or computed as well.
     """
     from opaq.certificates.certify import Certificate, CertifiedSolution
+    from opaq.load import is_policy
     from opaq.reports.answers import GivenAnswers, read_answer
     from opaq.solvers.compare import Comparison
     from opaq.solvers.runs import POLICY_FILE
@@ -257,6 +268,8 @@ def _read_answers(paths: Sequence[Path], *, certify: bool, compare: bool) -> tup
             faults.error(flag, f"a {kind} is given by --answers already", "leave one of them out")
     faults.raise_if_any()
     policy = next((path / POLICY_FILE for path in paths if (path / POLICY_FILE).is_file()), None)
+    if policy is None and "solution" in files and is_policy(str(files["solution"])):
+        policy = files["solution"]
     return answers, files if policy is None else files | {"policy": policy}
 
 

@@ -33,13 +33,15 @@ def command(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Makes the runs repeatable.")] = 0,
     overwrite: shared.Overwrite = False,
+    form: shared.TableFormat = shared.Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run the paper's experiments again: published figures, the paper's algorithm, lagrangian, the default solver."""
     from opaq.paper.experiments import ReproductionSettings
-    from opaq.paper.outcomes import render_outcomes
+    from opaq.paper.outcomes import latex_outcomes, render_outcomes
     from opaq.paper.reproduce import choose_experiments, reproduce_into, results_json
 
+    shared.refuse_two_formats(form, as_json=as_json)
     expect_answer()
     code = DONE
 
@@ -52,5 +54,6 @@ def command(
     settings = ReproductionSettings(seed=seed, quick=quick, on_progress=print_note)
     outcomes = reproduce_into(output, choose_experiments(name), settings, overwrite=overwrite, on_failure=note_failure)
     print_note(f"wrote results and pictures to {output}" if code == DONE else "not all results could be written")
-    print_answer(results_json(outcomes, settings) if as_json else render_outcomes(outcomes))
+    render = latex_outcomes if form is shared.Format.LATEX else render_outcomes
+    print_answer(results_json(outcomes, settings) if as_json else render(outcomes))
     raise typer.Exit(code)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opaq.cli import options as shared
+from opaq.cli.arguments import Checks
 from opaq.cli.output import OutputFiles, check_figure, print_json, print_page
 from opaq.cli.session import compute, prepare, read_inputs
 from opaq.cli.shell import (
@@ -33,11 +34,17 @@ if TYPE_CHECKING:
 def command(
     source: shared.ProblemName,
     policy_file: Annotated[
-        Path | None, typer.Option("--policy", help="A policy file: the fixed one, or where the search begins.")
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar=shared.POLICY,
+            help="The policy that --fixed measures: uniform (default), return-optimal or a file.",
+        ),
     ] = None,
     fixed: Annotated[
-        bool, typer.Option("--fixed", help="Measure the same policy (uniform without a file) with every change.")
+        bool, typer.Option("--fixed", help="Measure the same policy with every change, in place of searches.")
     ] = False,
+    initial_policy: shared.InitialPolicy = None,
     change: Annotated[
         str | None,
         typer.Option(help='Rates to try where a sensor covers: "x0.5" halves, "1" sets (default: x0.5,1).'),
@@ -50,7 +57,7 @@ def command(
         float | None, shared.time_limit("Seconds after which the trials so far are the answer.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="At most so many trials at a time.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the costs to this file (.pdf, .svg or .png).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the costs to this file (.pdf, .svg, .eps or .png).")] = None,
     overwrite: shared.Overwrite = False,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
@@ -64,12 +71,19 @@ def command(
     130 interrupted, 143 by SIGTERM.
     """
     expect_answer()
+    idle = []
     if fixed and options["conditions"] is not None:
-        raise InputError([Fault("--conditions", "has no effect with --fixed", "it belongs to a search")])
+        idle.append(Fault("--conditions", "has no effect with --fixed", "it belongs to a search"))
+    if initial_policy is not None and (fixed or policy_file is not None):
+        finding = "has no effect with --fixed" if fixed else "and --policy both say where the search begins"
+        idle.append(Fault("--initial-policy", finding, "give one of them"))
+    checks = Checks(*([InputError(idle)] if idle else []))
     if plot is not None:
-        check_figure(plot, overwrite=overwrite)
-    problem, policy = read_inputs(source, policy_file, quiet=quiet)
+        checks.run(check_figure, plot, overwrite=overwrite)
+    problem, policy = checks.read(read_inputs, source, policy_file or initial_policy, quiet=quiet)
+    checks.raise_if_any()
     with prepare(derivatives=True, quiet=quiet):
+        from opaq.load import POLICY_NAMES
         from opaq.reports.numbers import amount_cell
         from opaq.reports.text.sensors import ranking_page
         from opaq.study.sensors import CHANGES, sensors
@@ -83,7 +97,7 @@ def command(
     with compute("the sensors", source, quiet=quiet) as work:
         ranking = sensors(
             problem,
-            policy,
+            initial_policy if initial_policy in POLICY_NAMES else policy,
             fixed=fixed,
             changes=CHANGES if change is None else [word for word in change.split(",") if word.strip()],
             null=null,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opaq.cli.interrupts import PROCESS_START, interrupts
 from opaq.cli.progress import ProgressPrinter
 from opaq.cli.shell import faults_in, warn
-from opaq.errors import Faults, InputError
+from opaq.errors import Fault, Faults, InputError, nearest
 
 if TYPE_CHECKING:
     from opaq.model.policy import Policy
@@ -39,15 +39,16 @@ def read_problem(source: str, *, quiet: bool) -> Problem:
 
 
 def read_inputs(
-    source: str, policy_file: Path | None, *, ignore_model_mismatch: bool | None = None, quiet: bool
+    source: str, policy_file: str | Path | None, *, ignore_model_mismatch: bool | None = None, quiet: bool
 ) -> tuple[Problem, Policy | None]:
     """Return the problem, and the policy if one is named (else None); warnings of both are shown.
 
-    source: a file or the name of a scenario. policy_file: None for no policy. quiet: True shows no progress.
+    source: a file or the name of a scenario. policy_file: a file, "uniform" or "return-optimal"; None for no policy.
+    quiet: True shows no progress.
     ignore_model_mismatch: take a policy of another model; None where the command has no option for that, so that no
         message may name it. Raises InputError with every fault of one file.
     """
-    from opaq.load import load_policy
+    from opaq.load import POLICY_NAMES, load_policy
 
     problem = read_problem(source, quiet=quiet)
     if policy_file is None:
@@ -55,6 +56,12 @@ def read_inputs(
     faults = Faults()
     try:
         with ProgressPrinter("reading", quiet=quiet, since=PROCESS_START):
+            if policy_file in POLICY_NAMES:
+                from opaq.opacity.policies import as_policy  # slow to import: a fault in a file is shown before
+
+                return problem, as_policy(policy_file, problem)
+            if isinstance(policy_file, str) and not Path(policy_file).exists():
+                _refuse_misspelt_name(policy_file)
             ignore = ignore_model_mismatch or False
             return problem, load_policy(policy_file, problem, ignore_model_mismatch=ignore, faults=faults)
     except InputError as error:
@@ -70,19 +77,34 @@ def read_inputs(
         warn(faults.warnings, str(policy_file))
 
 
+def _refuse_misspelt_name(policy: str) -> None:
+    """Raise InputError where a policy that is no file was probably meant to be one of those that have names."""
+    from opaq.load import POLICY_NAMES
+
+    if meant := nearest(policy, POLICY_NAMES):
+        raise InputError([Fault("", "no such file", f"did you mean '{meant[0]}'?")], policy)
+
+
+_COMPILING, _COMPILING_DERIVATIVES = 6, 18  # seconds, on a machine with nothing else to do
+
+
 @contextmanager
 def prepare(*, derivatives: bool = False, kernels: bool = True, quiet: bool) -> Iterator[None]:
     """Show that the command is preparing while the block imports what it needs; then load the compiled kernels.
 
     derivatives: load those of gradients, too. kernels: False where none are needed. quiet: True shows no progress.
     """
-    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START):
+    with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START) as printer:
         yield
         if not kernels:
             return
+        from opaq.kernel_cache import announce_compiling
         from opaq.opacity.kernel_warmup import compile_kernels
 
-        compile_kernels(derivatives=derivatives)
+        seconds = _COMPILING_DERIVATIVES if derivatives else _COMPILING
+        line = f"compiling the numerical kernels, once per installation: about {seconds} s"
+        with announce_compiling(lambda: None if quiet else printer.note(line)):
+            compile_kernels(derivatives=derivatives)
 
 
 class Work(NamedTuple):

@@ -77,8 +77,8 @@ def _run(command: Callable[[Sequence[str]], object], arguments: Sequence[str], *
     return DONE
 
 
-def print_answer(text: str) -> None:
-    """Print what the user asked for, and nothing else, on stdout.
+def print_answer(text: str) -> bool:
+    """Print what the user asked for, and nothing else, on stdout; return whether there is still a reader.
 
     A reader that has gone (`| head`) is no error. Raises OutputError when the answer cannot be written.
     """
@@ -87,9 +87,11 @@ def print_answer(text: str) -> None:
         print(text.removesuffix("\n"), flush=True)
     except BrokenPipeError:  # the reader (`| head`) has seen enough
         _discard(sys.stdout)
+        return False
     except OSError as error:
         _discard(sys.stdout)
         raise OutputError(f"the answer could not be written to stdout: {error.strerror or error}") from error
+    return True
 
 
 def expect_answer() -> None:
@@ -104,6 +106,11 @@ def expect_answer() -> None:
 def page_width() -> int:
     """Return the columns of the terminal that stdout is, at least 40; 100 where it is none."""
     return max(shutil.get_terminal_size((_WIDTH, 24)).columns, _NARROWEST)
+
+
+def help_width() -> int:
+    """Return the columns of help texts: those of the terminal, from 40 to 80."""
+    return min(page_width(), 80)
 
 
 def print_note(text: str) -> None:
@@ -155,6 +162,8 @@ def _explain(error: Exception) -> int:
     error: anything that a command raised. 2 for bad input and for problems that are too large, 3 when the time was up,
     70 for an error of opaq or too little memory, 74 for a file or stdout that the system refused, 130 for a signal.
     """
+    if isinstance(error, ExceptionGroup):  # of InputErrors: several files, or options and files
+        return max(map(_explain, error.exceptions))
     if isinstance(error, InputError):
         print_faults(error)
         return BAD_INPUT
@@ -196,8 +205,16 @@ def _open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return
+    raw = sys.stdout.buffer
+    if sys.stdout is sys.__stdout__ and isinstance(
+        raw, io.RawIOBase
+    ):  # PYTHONUNBUFFERED; a signal would then cut a long answer short
+        encoding = sys.stdout.encoding
+        sys.stdout.detach()
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding)
+    sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _flush_stdout() -> None:

@@ -1,8 +1,9 @@
 """`opaq solve`: a problem, or the folder of a run -> a policy and its figures, as a page or as JSON, and files.
 
 Checks every file before the work, calls `opaq.solve` and, where asked for, `opaq.certify`; then come the policy file,
-the run folder, the answer on stdout and the report, in this order, and last the next command on stderr. A policy that
-cannot be written is printed with the answer.
+the run folder, the answer on stdout and the report, in this order, and last the next command on stderr. The policy is
+always kept: in the file that is named, in the run's folder, in the JSON, or in PROBLEM.policy.json; one that cannot be
+written to the file that was named is printed with the answer.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from warnings import catch_warnings, filterwarnings
 import typer
 
 from opaq.cli import options as shared
-from opaq.cli.options import drop_unset, find_idle_options, flag
-from opaq.cli.output import OutputFiles, add_grid, check_grid, code_of_status, print_json, print_page
+from opaq.cli.arguments import Checks
+from opaq.cli.options import drop_unset, find_idle_options, flag, name_option
+from opaq.cli.output import OutputFiles, add_grid, check_grid, code_of_status, keep_policy, print_json, print_page
 from opaq.cli.session import compute, prepare, read_problem, warn_of_known_secret
 from opaq.cli.shell import INTERRUPTED, MISSES_TASK, expect_answer, page_width, print_answer, print_note
 from opaq.errors import BudgetError, Fault, InputError, OpaqError
@@ -41,12 +43,17 @@ def command(
         str | None, typer.Argument(metavar="PROBLEM", help="A problem file or the name of a scenario.")
     ] = None,
     policy_out: Annotated[
-        Path | None, typer.Option("--save-policy", metavar="FILE", help="Write the policy to this file.")
+        Path | None,
+        typer.Option(
+            "--save-policy",
+            metavar="FILE",
+            help="Write the policy to this file: .json, .csv, or .storm.json (default: PROBLEM.policy.json).",
+        ),
     ] = None,
     report_out: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a report of the policy to this HTML file.")
     ] = None,
-    initial_policy: Annotated[Path | None, typer.Option(metavar="FILE", help="A policy file to begin from.")] = None,
+    initial_policy: shared.InitialPolicy = None,
     certify: Annotated[
         bool, typer.Option("--certify", help="Prove how far from the best possible the policy is at most (up to 60 s).")
     ] = False,
@@ -76,27 +83,32 @@ def command(
     130 interrupted, 143 by SIGTERM.
     """
     workers, time_limit = options.pop("workers"), options.pop("time_limit")  # these may differ when a run goes on
-    options["initial_policy"] = None if initial_policy is None else str(initial_policy.absolute())
+    options["initial_policy"] = initial_policy
     if (source is None) == (resume is None):
         raise InputError([Fault("PROBLEM", "give a problem, or --resume a run, not both or neither")])
-    if resume is None:
-        _refuse_idle_options(options)
-    _check_gap(gap, observation_aware=observation_aware, certify=certify, run_folder=run_folder or resume)
     expect_answer()
 
     from opaq.files import check_writable
+    from opaq.load import check_policy_ending
 
+    checks = Checks()
+    if resume is None:
+        checks.run(_refuse_idle_options, options)
+    elif run_folder is not None and run_folder.absolute() != resume.absolute():
+        raise InputError([Fault("--run-folder", "a resumed run keeps its own folder", "leave --run-folder out")])
+    checks.run(_check_gap, gap, observation_aware=observation_aware, certify=certify, run_folder=run_folder or resume)
+    if policy_out is not None:
+        checks.run(check_policy_ending, policy_out)
     for file in (policy_out, report_out):
         if file is not None:
-            check_writable(file, overwrite=overwrite)
+            checks.run(check_writable, file, overwrite=overwrite)
     if resume is not None:
-        if run_folder is not None and run_folder.absolute() != resume.absolute():
-            raise InputError([Fault("--run-folder", "a resumed run keeps its own folder", "leave --run-folder out")])
         run_folder = resume
-        source, options = _open_run(resume, options)
+        source, options = checks.read(_open_run, resume, options)
     assert source is not None
-    problem = _read_problem(source, resume, quiet=quiet)
-    check_grid(problem, source, grid=grid, time=grid_time, as_json=as_json)
+    problem = checks.read(_read_problem, source, resume, quiet=quiet)
+    checks.run(check_grid, problem, source, grid=grid, time=grid_time, as_json=as_json)
+    checks.raise_if_any()
     if run_folder is not None and resume is None:
         from opaq.solvers.runs import begin_run
 
@@ -105,7 +117,7 @@ def command(
     from opaq.cli.progress import solver_progress
 
     with prepare(derivatives=True, quiet=quiet):
-        from opaq.solvers.runs import finish_run, options_of_record
+        from opaq.solvers.runs import POLICY_FILE, finish_run, options_of_record
         from opaq.solvers.solve import solve
     certificate, interrupted = None, False
     if gap is not None:
@@ -151,37 +163,41 @@ def command(
 
     answer = (solution if certificate is None else CertifiedSolution(solution, certificate)).to_dict()
     answer["interrupted"] = answer["interrupted"] or interrupted
-    files, unwritten = OutputFiles(), {}
+    files, table = OutputFiles(), policy_to_dict(solution.policy, problem=problem)
+    policy_file, lost = policy_out, False
     if policy_out is not None and not files.write(
         save_policy, solution.policy, policy_out, problem=problem, overwrite=overwrite
     ):
-        unwritten = {"policy": policy_to_dict(solution.policy, problem=problem)}
-    kept = run_folder is not None and files.write(finish_run, run_folder, answer, solution.policy, problem=problem)
+        policy_file, lost = None, True
     if policy_out is not None:
         written = f"wrote the policy to {policy_out}"
-        print_note("the policy could not be written; it is printed with the answer" if unwritten else written)
-    if kept:
+        print_note("the policy could not be written; it is printed with the answer" if lost else written)
+    if run_folder is not None and files.write(finish_run, run_folder, answer, solution.policy, problem=problem):
         print_note(f"the run is kept in {run_folder}")
+        policy_file = policy_file or run_folder / POLICY_FILE
+    if policy_file is None and not (lost or as_json):
+        policy_file = keep_policy(solution.policy, problem, source)
+        advice = "the policy could not be kept in this folder: name a file with --save-policy"
+        print_note(advice if policy_file is None else f"the policy is kept in {policy_file}")
     if as_json:
-        print_json(answer | unwritten)
+        print_json(answer | {"policy": table})
     else:
         page = solution_page(solution, certificate, width=page_width())
         drawn = grid or grid_time is not None
         print_page(add_grid(page, solution.product, solution.pi, time=grid_time) if drawn else page)
-        if unwritten:
-            print_answer(json.dumps(unwritten["policy"]))
+        if lost:
+            print_answer(json.dumps(table))
     if report_out is not None:
         files.write(_write_report, solution, problem, certificate, source, report_out, overwrite=overwrite, quiet=quiet)
     if not (quiet or as_json or code in (MISSES_TASK, INTERRUPTED)):
         from opaq.cli.next_step import after_solve, cannot_improve, print_next_command, suggest_clock
 
-        clock = suggest_clock(source, problem.horizon, solution.policy.policy_class)
+        limits = {"time_limit": time_limit, "workers": workers, **options}
+        clock = suggest_clock(source, problem.horizon, solution.policy.policy_class, limits)
         if clock and not cannot_improve(problem, solution.measurement):
             print_note(clock)
         print_next_command(
-            after_solve(
-                source, problem, policy_file=policy_out, run=run_folder, options=options, certificate=certificate
-            )
+            after_solve(source, policy_file=policy_file, options=options, limits=limits, certificate=certificate)
         )
     raise typer.Exit(files.exit_code(code))
 
@@ -202,7 +218,8 @@ def _check_gap(gap: str | None, *, observation_aware: bool, certify: bool, run_f
     if gap is not None:
         from opaq.certificates.gap import Gap
 
-        Gap.of(gap)
+        with name_option("gap"):
+            Gap.of(gap)
 
 
 def _solve_to_gap(
@@ -273,10 +290,12 @@ def _open_run(folder: Path, given: Mapping[str, Any]) -> tuple[str, dict[str, An
     folder: of the run. given: options on the command line, None where not given; they must be those of the run.
     Raises InputError with every option that differs; another version of opaq gives a note.
     """
+    from opaq.opacity.policies import locate_policy
     from opaq.solvers.runs import RECORDED_OPTIONS, read_run
     from opaq.version import __version__
 
     source, recorded, version = read_run(folder)
+    given = {**given, "initial_policy": locate_policy(given["initial_policy"])}
     defaults = {name: default_of(name) for name in RECORDED_OPTIONS if name in OPTIONS}
     before = defaults | drop_unset(recorded)
 

@@ -37,8 +37,10 @@ def command(
     workers: Annotated[
         int | None, typer.Option(min=1, help="At most so many points side by side (default: one per core).")
     ] = None,
+    initial_policy: shared.InitialPolicy = None,
     retry: Annotated[bool, typer.Option("--retry", help="Solve points again that failed before.")] = False,
     time_limit: Annotated[float | None, shared.time_limit("Seconds per point (default: as the plan says).")] = None,
+    form: shared.TableFormat = shared.Format.TEXT,
     as_json: shared.AsJson = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -48,6 +50,7 @@ def command(
     A point whose task is infeasible is done. FOLDER gets results.csv, the policies and one journal.
     Exit codes: 0 done, 2 bad input, 3 some points failed, 74 no stdout, 130 interrupted, 143 by SIGTERM.
     """
+    shared.refuse_two_formats(form, as_json=as_json)
     expect_answer()
     faults = Faults()
     with ProgressPrinter("preparing", quiet=quiet, since=PROCESS_START) as progress:
@@ -60,6 +63,7 @@ def command(
                     output=output,
                     executor=executor,
                     workers=workers,
+                    initial_policy=initial_policy,
                     retry=retry,
                     time_limit=time_limit,
                     on_progress=_sweep_progress(progress),
@@ -74,7 +78,8 @@ def command(
     if as_json:
         print_json(study.to_dict())
     else:
-        print_page(study_page(study, width=page_width()))
+        latex = form is shared.Format.LATEX
+        print_page(study_page(study, width=None if latex else page_width()), form)
     if study.interrupted:
         left = len(study.unfinished)
         points = "1 point is" if left == 1 else f"{left:,} points are"

@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from opaq.errors import Faults
 from opaq.model.automaton import Automaton
 from opaq.model.mdp import Imported
 from opaq.model.problem import Problem
+from opaq.spec.yaml import Document
+from opaq.version import pip_install
 
 Content = Literal["problem", "model", "automaton", "policy", "table", "other"]
 AUTOMATON_EXAMPLE = "secret: {automaton: {file: FILE}}"
@@ -31,6 +34,7 @@ class Export:
 
 
 Reader = Callable[..., Imported] | Callable[..., Automaton]
+PolicyReader = Callable[[str, Problem, Faults], Document]
 Writer = Callable[[Any, Export], str | bytes]
 
 
@@ -43,12 +47,14 @@ class Format:
     holds: what a file of this format holds.
     endings: of its file names, in lower case, with the dot.
     reader: called as reader(path, **options), or with an id where `is_file` is false; returns an Imported for a model
-        and an Automaton for an automaton. Problems and policies have no reader here: `opaq.load` reads them.
+        and an Automaton for an automaton. Problems have no reader here: `opaq.load` reads them.
     writers: for each kind of thing it can hold (problem, model, automaton or policy) the function that is called as
         writer(thing, export) and returns the content; it writes no file.
     options: the keys that a problem file may put beside the name of a model, keyword arguments of the reader.
     extra: the extra of opaq that must be installed to read it.
     example: a problem file that uses a file of this format, called FILE here.
+    policy_reader: called as policy_reader(text, problem, faults); returns the mapping of a policy file and the lines
+        of its rows. Its errors are raised, warnings go to the faults. `opaq.load` itself reads YAML and JSON.
     """
 
     name: str
@@ -61,6 +67,7 @@ class Format:
     extra: str = ""
     example: str = ""
     is_file: bool = True
+    policy_reader: PolicyReader | None = None
 
     def read(self, source: str, **options: Any) -> Imported | Automaton:
         """Read a file (or the environment of this id). Raises InputError as the reader does, TypeError without one."""
@@ -71,7 +78,7 @@ class Format:
     @property
     def how_to_install(self) -> str:
         """The advice for when what the reader needs is not there."""
-        return f'install it with: pip install "opaq[{self.extra}]"'
+        return f"install it with: {pip_install(self.extra)}"
 
 
 def model_format(name: str, *endings: str, reader: Reader, **others: Any) -> Format:

@@ -1,12 +1,13 @@
 """Read tabular Gymnasium environments: those whose `P` gives every transition.
 
-The id of a registered environment comes in, an `Imported` model goes out. Two attributes of the environment are read:
+An environment, or the id of a registered one, comes in, an `Imported` model goes out. Two attributes of it are read:
 
     P                       {state: {action: [(probability, next state, reward, terminated), ...]}}, states from 0
     initial_state_distrib   the probability of each state at the start
 
-FrozenLake, CliffWalking and Taxi also get the names of their actions, labels (start, goal, hole, cliff) and variables
-(row, col). The reward of a choice is the mean over its transitions.
+FrozenLake, CliffWalking and Taxi also get the names of their actions, labels (start, goal, hole, cliff) and variables.
+Environments whose states are the cells of a board, row by row, which they say by `nrow` and `ncol`, by `shape` or by
+a `desc` with a letter per cell, get the variables row and col. The reward of a choice is the mean over its transitions.
 """
 
 from __future__ import annotations
@@ -25,35 +26,39 @@ from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, i
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
 from opaq.spec.model_part import tabulate_choices
+from opaq.spec.variables import place_states
 
 _END = "end"  # the label of states where the episode is over
 _MAX_STATES = 1_000_000
 _MAX_OPTIONS = 100_000  # characters and entries: a map of 300 x 300 cells
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
-_VERSION = re.compile(r"-v\d+$")
 _REFUSED = ("render_mode", "disable_env_checker")
 _ACTIONS = {
     "FrozenLake": ("LEFT", "DOWN", "RIGHT", "UP"),
-    "FrozenLake8x8": ("LEFT", "DOWN", "RIGHT", "UP"),
     "CliffWalking": ("UP", "RIGHT", "DOWN", "LEFT"),
-    "CliffWalkingSlippery": ("UP", "RIGHT", "DOWN", "LEFT"),
     "Taxi": ("SOUTH", "NORTH", "EAST", "WEST", "PICKUP", "DROPOFF"),
 }
 
 
-def read_gymnasium(env_id: str, **kwargs: Any) -> Imported:
-    """Return the model of a registered environment; states are named by their numbers, as the environment shows them.
+def read_gymnasium(env: Any, **kwargs: Any) -> Imported:
+    """Return the model of a tabular environment; states are named by their numbers, as the environment shows them.
 
-    env_id: its id, such as "FrozenLake-v1".
-    kwargs: arguments of the environment (map_name, is_slippery, ...).
+    env: an environment, wrapped or not, which stays as it is; or the id of a registered one, such as "FrozenLake-v1".
+    kwargs: arguments for an id (map_name, is_slippery, ...); an environment has its own.
 
     A state that ends the episode becomes absorbing with
     reward 0; where a state can be entered both ways, entering it for good leads to a copy of it named "5.end".
     Raises InputError when the package is missing, or the environment is unknown or not tabular.
     """
-    environment = _make(env_id, kwargs)
+    if not isinstance(env, str) and hasattr(env, "P" if not hasattr(env, "unwrapped") else "unwrapped"):
+        own = getattr(env, "unwrapped", env)
+        name = str(getattr(getattr(env, "spec", None), "id", "") or type(own).__name__)
+        if kwargs:
+            raise _refuse(name, f"'{next(iter(kwargs))}' belongs to an id", "an environment has its own arguments")
+        return _import_environment(own, name)
+    environment = _make(env, kwargs)
     try:
-        return _import_environment(environment.unwrapped, _VERSION.sub("", env_id).rpartition("/")[2], env_id)
+        return _import_environment(environment.unwrapped, env)
     finally:
         environment.close()
 
@@ -65,7 +70,8 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     Raises InputError for these, without the package, and for whatever the environment raises.
     """
     if not isinstance(env_id, str) or _NAME.fullmatch(env_id) is None:
-        raise _refuse(str(env_id), "is not the id of a registered environment", "write e.g. FrozenLake-v1")
+        finding = "is not the id of a registered environment" if isinstance(env_id, str) else "is no environment"
+        raise _refuse(str(env_id), finding, "write e.g. FrozenLake-v1, or give an environment with a table 'P'")
     for name in _REFUSED:
         if name in kwargs:
             raise _refuse(env_id, f"'{name}' does not belong to the model", "leave it out")
@@ -120,12 +126,12 @@ class _Moves:
     ends: BoolArray
 
 
-def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
+def _import_environment(environment: Any, env_id: str) -> Imported:
     """Return the model of an environment.
 
-    environment: unwrapped, with `P` and `initial_state_distrib`.
-    name: its name without version, by which actions and variables of the toy environments are known.
-    env_id: its whole id, for errors.
+    environment: unwrapped, with `P` and `initial_state_distrib`. Actions and variables of the toy environments are
+        known by their class.
+    env_id: its id, for errors.
     Raises InputError with every fault of the two tables.
     """
     faults = Faults()
@@ -133,7 +139,8 @@ def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     start = _read_start(environment, 0 if moves is None else moves.num_states, faults)
     faults.raise_if_any(f"gymnasium {env_id!r}")
     assert moves is not None
-    name = name if type(environment).__module__.startswith("gymnasium.envs.toy_text.") else ""
+    kind = type(environment)
+    name = kind.__name__.removesuffix("Env") if kind.__module__.startswith("gymnasium.envs.toy_text.") else ""
     over = _find_final_states(moves, start)
     copied = np.unique(moves.target[moves.ends & ~over[moves.target] & ~over[moves.source]])
     finished = np.concatenate((over, np.ones(copied.size, dtype=bool)))
@@ -142,7 +149,7 @@ def _import_environment(environment: Any, name: str, env_id: str) -> Imported:
     masks = {key: mask[origin] for key, mask in _labels(environment, name, start).items()} | {_END: finished}
     labels = {key: ints(np.flatnonzero(mask)) for key, mask in masks.items() if mask.any()}
     mdp = _mdp(moves, start, _actions(name, moves.num_actions), finished=finished, copied=copied)
-    return Imported(replace(mdp, labels=labels), variables=variables)
+    return Imported(place_states(replace(mdp, labels=labels), variables), variables=variables)
 
 
 def _read_moves(environment: Any, faults: Faults) -> _Moves | None:
@@ -264,10 +271,10 @@ def _actions(name: str, count: int) -> tuple[str, ...]:
 def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArray]:
     """Return what the number of a state stands for, where that is known: variable -> [state].
 
-    name: the environment without version; "" for any that is not Gymnasium's own.
+    name: of the environment's class, without "Env"; "" for any that is not Gymnasium's own.
     """
     states = np.arange(num_states)
-    shape = _shape(environment, name)
+    shape = _shape(environment)
     if shape is not None and shape[0] * shape[1] == num_states:
         return {"row": states // shape[1], "col": states % shape[1]}
     if name == "Taxi":
@@ -277,11 +284,14 @@ def _variables(environment: Any, name: str, num_states: int) -> dict[str, IntArr
     return {}
 
 
-def _shape(environment: Any, name: str) -> tuple[int, int] | None:
-    """Return (rows, columns) of the environments that are grids, else None."""
-    if name.startswith("FrozenLake"):
-        return int(environment.nrow), int(environment.ncol)
-    return (int(environment.shape[0]), int(environment.shape[1])) if name.startswith("CliffWalking") else None
+def _shape(environment: Any) -> tuple[int, int] | None:
+    """Return the (rows, columns) that an environment says it has: `nrow` and `ncol`, `shape`, or those of `desc`."""
+    sides = getattr(environment, "nrow", None), getattr(environment, "ncol", None)
+    stated = (sides, getattr(environment, "shape", None), np.asarray(getattr(environment, "desc", None)).shape)
+    for shape in stated:
+        if isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(side, int | np.integer) for side in shape):
+            return int(shape[0]), int(shape[1])
+    return None
 
 
 def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArray]:
@@ -289,11 +299,11 @@ def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArr
 
     name: as for `_variables`; start: the start distribution, which marks the start of CliffWalking.
     """
-    if name.startswith("FrozenLake"):
+    if name == "FrozenLake":
         letters = np.asarray(environment.desc).reshape(-1)
         words = {"start": b"S", "frozen": b"F", "hole": b"H", "goal": b"G"}
         return {word: letters == letter for word, letter in words.items()}
-    if name.startswith("CliffWalking"):
+    if name == "CliffWalking":
         cliff = np.asarray(environment._cliff, dtype=bool).reshape(-1)
         return {"start": start > 0, "cliff": cliff, "goal": np.arange(start.size) == start.size - 1}
     return {}

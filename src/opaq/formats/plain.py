@@ -1,7 +1,7 @@
-"""Write problems, models and automata as opaq's own YAML and JSON.
+"""Write problems, models, automata and policies as opaq's own YAML and JSON.
 
-A problem, an `Imported` model or an automaton comes in, text goes out. A problem becomes a whole problem file, a model
-the keys `opaq` and `model` and what else it has, an automaton the mapping of `automaton`. `opaq.load` reads them.
+One of these comes in, text goes out. A problem becomes a whole problem file, a model the keys `opaq` and `model` and
+what else it has, an automaton the mapping of `automaton`, a policy its table. `opaq.load` reads them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from opaq.spec.automaton_part import AUTOMATON
 from opaq.spec.cursor import Scope
 from opaq.spec.model_part import MODEL
 from opaq.spec.observer_part import OBSERVER
+from opaq.spec.policy_table import policy_to_dict
 from opaq.spec.problem_part import problem_to_dict
 
 
@@ -27,9 +28,16 @@ def yaml_text(data: dict[str, Any]) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
 
 
-def _json_text(data: dict[str, Any]) -> str:
-    """Return a mapping as JSON. Raises ValueError for numbers that are not finite, which JSON does not have."""
-    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+def json_text(data: dict[str, Any]) -> str:
+    """Return a mapping as JSON, control, bidirectional and separator characters escaped.
+
+    Readers refuse them raw, and terminals obey them. Raises ValueError for numbers that are not finite, which JSON does
+    not have.
+    """
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return "".join(
+        char if char.isprintable() or char == "\n" or ord(char) > 0xFFFF else f"\\u{ord(char):04x}" for char in text
+    )
 
 
 def _model_to_dict(imported: Imported, export: Export) -> dict[str, Any]:
@@ -60,9 +68,12 @@ def _own_format(name: str, endings: tuple[str, ...], to_text: Callable[[dict[str
         "problem": lambda problem, export: to_text(problem_to_dict(problem)),
         "model": lambda imported, export: to_text(_model_to_dict(imported, export)),
         "automaton": lambda automaton, export: to_text(AUTOMATON.write(automaton, Scope())),
+        "policy": lambda policy, export: json_text(
+            policy_to_dict(policy, problem=export.problem)
+        ),  # which is YAML, too
     }
     return Format(name, "a problem", "problem", endings, writers=writers)
 
 
 YAML = _own_format("yaml", (".yaml", ".yml"), yaml_text)
-JSON = _own_format("json", (".json",), _json_text)
+JSON = _own_format("json", (".json",), json_text)

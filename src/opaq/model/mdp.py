@@ -6,6 +6,7 @@ the actions; every table of the plant has one row per choice, so that actions th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ from opaq.model.observer import Observer
 
 MAX_STATES = 5_000_000
 MAX_ACTIONS = 1_000_000
+_CELL = re.compile(r"\((\d{1,6}),(\d{1,6})\)")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -41,6 +43,7 @@ class MDP(Checked):
     transitions: [choice, state], rows sum to 1; sums that miss 1 by rounding are scaled.
     rewards: [choice], of the return; named_rewards: further ones, for requirements.
     labels: what formulas and automata read of a state.
+    positions: where pictures put each state, x to the right and y up; they decide nothing else.
 
     InputError lists every fault when one is made; arrays and mappings are read-only.
     """
@@ -54,6 +57,7 @@ class MDP(Checked):
     rewards: FloatArray  # [choice]
     labels: Mapping[str, IntArray]  # label -> the states that carry it, ascending
     named_rewards: Mapping[str, FloatArray] = field(default_factory=dict)  # further rewards -> [choice]
+    positions: FloatArray | None = None  # [state, 2]: x to the right, y up
 
     def __post_init__(self) -> None:
         checks = Checks(self, "model")
@@ -92,6 +96,12 @@ class MDP(Checked):
         chosen = np.zeros(self.num_states, dtype=bool)
         chosen[states] = True
         return chosen
+
+    def cells(self) -> IntArray | None:
+        """Return the (column, row) of every state, [state, 2], where all are called "(column,row)", else None."""
+        matches = [_CELL.fullmatch(state) for state in self.states]
+        cells = [(int(match[1]), int(match[2])) for match in matches if match is not None]
+        return np.array(cells, dtype=np.int64) if len(cells) == len(matches) else None
 
     def labels_of(self) -> tuple[frozenset[str], ...]:
         """Return per state the labels it carries."""
@@ -161,8 +171,10 @@ def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
 
 
 def _check_earnings(mdp: MDP, checks: Checks) -> None:
-    """Check rewards and labels."""
+    """Check rewards, labels and positions."""
     _check_amounts(mdp, "rewards", checks.floats("rewards", (mdp.num_choices,)), checks)
+    if mdp.positions is not None:
+        checks.floats("positions", (mdp.num_states, 2))
     labels = _check_mapping(mdp.labels, "labels", checks)
     for name, states in labels.items():
         labels[name] = checks.ints(f"labels.{name}", None, most=mdp.num_states, what="state", value=states)

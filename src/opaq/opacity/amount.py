@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from decimal import Decimal, localcontext
 from typing import Any, Literal
 
 import numpy as np
 
 from opaq.codec import as_text, flat, if_known
-from opaq.errors import InvariantError
+from opaq.errors import InvariantError, is_number
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.uncertainty import UNCERTAINTIES, Uncertainty, entropy
 
 Method = Literal["exact", "interval", "sampled"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Amount:
     """A value with its certified interval; a sampled one also has a standard error (and lies within the interval).
+
+    It is used like its value: float(amount), f"{amount:.3f}", amount > 0.5, and sorting go by it. What is certain is
+    told by `lower` and `upper`. Two amounts are equal if all they say is; an amount equals a number if its value does.
 
     value: the number; the middle of an interval, or the estimate.
     lower: it is certainly no less.
@@ -46,6 +49,33 @@ class Amount:
             return f"{self.value:.6g} +- {self.standard_error:.2g}"
         lower, upper = f"{self.lower:.6g}", f"{self.upper:.6g}"
         return lower if lower == upper else f"[{lower}, {upper}]"  # one number where the digits tell no two apart
+
+    def __format__(self, spec: str) -> str:
+        """Return the value, as floats are formatted; without a specification all that is known, as `str` does."""
+        return format(self.value, spec) if spec else str(self)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Amount):
+            return astuple(self) == astuple(other)
+        return self.value == other if is_number(other) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: Amount | float) -> bool:
+        return self.value < float(other) if isinstance(other, Amount) or is_number(other) else NotImplemented
+
+    def __le__(self, other: Amount | float) -> bool:
+        return self.value <= float(other) if isinstance(other, Amount) or is_number(other) else NotImplemented
+
+    def __gt__(self, other: Amount | float) -> bool:
+        return self.value > float(other) if isinstance(other, Amount) or is_number(other) else NotImplemented
+
+    def __ge__(self, other: Amount | float) -> bool:
+        return self.value >= float(other) if isinstance(other, Amount) or is_number(other) else NotImplemented
 
     @property
     def width(self) -> float:

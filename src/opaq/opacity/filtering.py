@@ -6,20 +6,22 @@ With D_o = diag(E(o | x)) and P_pi[x, x'] = P_pi(x' | x), the unnormalised belie
     P(o_0 .. o_t) = sum over x of alpha(x).
 
 All functions take a compiled problem, a policy vector [slot] of it, and observations by name; InputError says what does
-not fit. They are for single sequences; `opaq.beliefs` handles all sequences at once.
+not fit. They are for given sequences, one or a batch; `opaq.beliefs` handles all sequences at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from opaq.beliefs.graph import ChainEdges
 from opaq.beliefs.returns import start_distribution, transition_matrix
-from opaq.errors import Fault, InputError, check_types, describe_value
-from opaq.model.arrays import SLACK, FloatArray
+from opaq.errors import Fault, InputError, check_types, describe_value, list_names
+from opaq.kernel_cache import kernel
+from opaq.model.arrays import SLACK, FloatArray, IndexArray, IntArray, indices
 from opaq.model.checks import is_masked
 from opaq.product.compile import Product
 
@@ -54,18 +56,129 @@ def filter_states(product: Product, pi: FloatArray, observations: Sequence[str])
     impossible, beliefs are 0 and the logarithm is -inf.
     Raises InputError for an unknown observation, too many of them, or a vector that is no policy.
     """
+    beliefs, logs = _filter_batch(product, pi, [observations], keep=True)
+    return list(zip(beliefs, logs.tolist(), strict=True))
+
+
+def log_probabilities(product: Product, pi: FloatArray, sequences: Sequence[Sequence[str]]) -> FloatArray:
+    """Return [sequence]: log2 P(o_0 .. o_t) of many observation sequences at once, -inf for those that cannot occur.
+
+    product: a compiled problem; pi: a policy vector of it; sequences: of each, the names of o_0 .. o_t.
+    Raises InputError for an unknown observation, too many of them, or a vector that is no policy.
+    """
+    _, logs = _filter_batch(product, pi, sequences, keep=False)
+    return logs[np.cumsum([len(observations) for observations in sequences], dtype=np.int64) - 1]
+
+
+def _filter_batch(
+    product: Product, pi: FloatArray, sequences: Sequence[Sequence[str]], *, keep: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return beliefs [observation, product state], no rows unless they are kept, and logs [observation].
+
+    The observations of all sequences stand one after the other.
+    """
     pi, process = _check_vector(product, pi), product.process
-    _check_length(product, observations)
-    onward = transition_matrix(process, process.flow(pi)).T.tocsr()
-    now, log_probability = start_distribution(process), 0.0
-    steps = []
-    for time, emitted in enumerate(_emissions(product, observations)):
-        now = (onward @ now if time else now) * emitted
-        total = float(now.sum())
-        now = now / total if total > 0.0 else np.zeros_like(now)
-        log_probability += np.log2(total) if total > 0.0 else -np.inf
-        steps.append((now, log_probability))
-    return steps
+    for observations in sequences:
+        _check_length(product, observations)
+    starts = np.concatenate(([0], np.cumsum([len(each) for each in sequences], dtype=np.int64)))
+    numbers = [number for observations in sequences for number in _number_observations(product, observations)]
+    by_observation, size = process.emission.scipy().tocsc(), process.num_states
+    beliefs, logs = np.zeros((starts[-1] if keep else 0, size)), np.zeros(starts[-1])
+    _filter(
+        start_distribution(process),
+        ChainEdges(*process.edges, process.flow(pi)),
+        indices(by_observation.indptr),
+        indices(by_observation.indices),
+        by_observation.data,
+        indices(starts),
+        indices(numbers),
+        beliefs,
+        logs,
+        _FilterMemory(
+            np.zeros(size), np.zeros(size, np.uint32), np.zeros(size), np.zeros(size, np.uint32), np.zeros(size)
+        ),
+    )
+    return beliefs, logs
+
+
+_CELLS_AT_ONCE = 4_000_000  # of beliefs that are made at a time
+
+
+class _FilterMemory(NamedTuple):
+    """Working memory of the filter: a belief by its support, the next one, and what is predicted."""
+
+    predicted: FloatArray  # [state]: 0 between steps
+    held: IndexArray  # the states that the belief holds possible
+    share: FloatArray  # of each of those
+    next_held: IndexArray
+    next_share: FloatArray
+
+
+@kernel
+def _filter(start, moves, column_start, column_state, column_value, sequence_start, seen, beliefs, logs, memory):
+    """Filter observation sequences: write log2 P(o_0 .. o_t) for every observation, and beliefs where there is room.
+
+    alpha_t(x') = E(o_t | x') sum over x of P_pi(x' | x) alpha_t-1(x), divided by its sum at every step. Only states
+    that emit what was seen are looked at, the entries of its column of the emission.
+    """
+    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
+    predicted, held, share = memory.predicted, memory.held, memory.share
+    next_held, next_share = memory.next_held, memory.next_share
+    keep = beliefs.shape[0] > 0
+    for sequence in range(sequence_start.size - 1):
+        num_held, log = 0, 0.0
+        for index in range(sequence_start[sequence], sequence_start[sequence + 1]):
+            for position in range(num_held):
+                for edge in range(edge_start[held[position]], edge_start[held[position] + 1]):
+                    predicted[edge_target[edge]] += share[position] * flow[edge]
+            num_next, total = 0, 0.0
+            for entry in range(column_start[seen[index]], column_start[seen[index] + 1]):
+                state = column_state[entry]
+                before = start[state] if index == sequence_start[sequence] else predicted[state]
+                next_held[num_next] = state
+                next_share[num_next] = before * column_value[entry]
+                total += next_share[num_next]
+                num_next += 1
+            for position in range(num_held):
+                for edge in range(edge_start[held[position]], edge_start[held[position] + 1]):
+                    predicted[edge_target[edge]] = 0.0
+            num_held = 0
+            for position in range(num_next):
+                if next_share[position] > 0.0:
+                    held[num_held] = next_held[position]
+                    share[num_held] = next_share[position] / total
+                    if keep:
+                        beliefs[index, held[num_held]] = share[num_held]
+                    num_held += 1
+            log += np.log2(total) if total > 0.0 else -np.inf
+            logs[index] = log
+
+
+def filter_together(product: Product, pi: FloatArray, sequences: Sequence[Sequence[str]]) -> list[tuple[IntArray, Any]]:
+    """Return for every time t the sequences that reach it, by index, and P(x_t = x | o_0 .. o_t) of each as a row.
+
+    product: a compiled problem; pi: a policy vector of it; sequences: names of o_0 .. o_t, of any lengths.
+    Rows are sparse [sequence, product state], and do not depend on the other sequences, to the last bit.
+    Raises InputError for an unknown observation, too many of them, and for sequences that have probability 0.
+    """
+    from scipy.sparse import csr_array, vstack
+
+    size, lengths = product.process.num_states, np.array([len(each) for each in sequences], dtype=np.int64)
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    at_once = max(_CELLS_AT_ONCE // max(int(lengths.max(initial=1)) * size, 1), 1)
+    blocks = [csr_array((0, size))]
+    for first in range(0, len(sequences), at_once):
+        beliefs, logs = _filter_batch(product, pi, sequences[first : first + at_once], keep=True)
+        if np.isinf(logs).any():
+            position = int(starts[first] + np.argmax(np.isinf(logs)))
+            sequence = int(np.searchsorted(starts, position, side="right")) - 1
+            time = position - int(starts[sequence])
+            finding = f"'{sequences[sequence][time]}' has probability 0 after what was seen before it"
+            raise InputError([Fault(f"observations[{time}]", finding, "give what can be seen of this policy")])
+        blocks.append(csr_array(beliefs))
+    rows = csr_array(vstack(blocks, format="csr"))
+    reached = [np.flatnonzero(lengths > time) for time in range(int(lengths.max(initial=0)))]
+    return [(active, rows[starts[active] + time]) for time, active in enumerate(reached)]
 
 
 def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[str]) -> dict[str, float]:
@@ -106,21 +219,26 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
 
 def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray]:
     """Return per observation E(o | x) over product states; InputError with every unknown name."""
-    known = {name: index for index, name in enumerate(product.observations)}
-    faults = [
-        _unknown_observation(product, index, name) for index, name in enumerate(observations) if str(name) not in known
-    ]
-    if faults:
-        raise InputError(faults)
+    numbers = _number_observations(product, observations)
     by_observation = product.process.emission.scipy().tocsc()
-    columns = {name: by_observation[:, [known[name]]].toarray().reshape(-1) for name in set(observations)}
-    return [columns[name] for name in observations]
+    columns = {number: by_observation[:, [number]].toarray().reshape(-1) for number in set(numbers)}
+    return [columns[number] for number in numbers]
+
+
+def _number_observations(product: Product, observations: Sequence[str]) -> list[int]:
+    """Return the numbers of observations; InputError with every unknown name."""
+    known = {name: index for index, name in enumerate(product.observations)}
+    try:
+        return [known[name] for name in observations]
+    except (KeyError, TypeError):  # TypeError: what cannot be a name
+        unknown = ((index, name) for index, name in enumerate(observations) if str(name) not in known)
+        raise InputError([_unknown_observation(product, index, name) for index, name in unknown]) from None
 
 
 def _unknown_observation(product: Product, index: int, name: str) -> Fault:
     """Return the fault of an unknown observation, with the nearest name."""
     close = get_close_matches(str(name), product.observations, n=1)
-    advice = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(product.observations[:20])}"
+    advice = f"did you mean '{close[0]}'?" if close else f"there are {list_names(product.observations)}"
     return Fault(f"observations[{index}]", f"the observer has no observation '{name}'", advice)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opaq.beliefs.evaluation import PolicyEvaluator
 from opaq.beliefs.frozen import FrozenGraph
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import expected_return, return_gradient
@@ -13,15 +14,16 @@ from opaq.model.observer import Observer
 from opaq.model.problem import Problem
 from opaq.model.secret import LastState, StateClasses
 from opaq.model.uncertainty import Guesswork
-from opaq.opacity.exact import evaluate, gradient, hessian_vector
-from opaq.opacity.sampled import estimate, policy_slope
+from opaq.opacity.exact import evaluate, gradient
 from opaq.product.compile import compile_problem
+from opaq.stop import Stop
 
 
 def compile_kernels(*, derivatives: bool = False) -> None:
-    """Run every kernel once on a problem with two states, so that later calls find it compiled.
+    """Run the kernels that every measurement needs on a tiny problem, so that later calls find them compiled.
 
-    derivatives: also those that solvers need. Takes half a minute the first time on a machine, about a second later.
+    derivatives: also those that searches need. Kernels for rarer work (other uncertainties than opacity, Hessians of
+    graphs whose shape does not fit) are compiled when they are first called.
     """
     mdp = MDP(
         states=("x", "y"),
@@ -36,19 +38,13 @@ def compile_kernels(*, derivatives: bool = False) -> None:
     observer = Observer(("u", "v"), SparseRows.from_dense([[0.7, 0.3], [0.4, 0.6]]))
     process = compile_problem(Problem(mdp, observer, LastState(StateClasses(("x", "y"), ints([0, 1]))), 2)).process
     pi = process.uniform()
-    other = Guesswork().over(("x", "y"))
-    evaluate(process, pi, leaves=(other,))
+    evaluate(process, pi, leaves=(Guesswork().over(("x", "y")),))
     expected_return(process, pi)
-    estimate(process, pi, samples=2, rng=np.random.default_rng(0))
     if derivatives:
         theta = np.zeros(process.num_slots)
         gradient(process, theta)
-        gradient(process, theta, leaf=other)
-        policy_slope(process, pi, samples=2, rng=np.random.default_rng(0))
         graph = FrozenGraph.of(process, pi, budget=Budget())
-        graph.sweep(pi, graph.buffers())
-        graph = FrozenGraph.of(process, pi, budget=Budget(), leaf=other)
-        graph.sweep(pi, graph.buffers())
-        hessian_vector(process, theta, theta + 1.0)
+        PolicyEvaluator(graph, process.payoffs).evaluate(pi, stop=Stop())
+        graph.sweep(pi + 0j, graph.buffers(np.complex128))
         return_gradient(process, theta)
         return_gradient(process, theta + 0j)

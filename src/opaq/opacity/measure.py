@@ -32,16 +32,19 @@ from opaq.beliefs.returns import (
     secret_distribution,
     threshold_tolerance,
 )
-from opaq.codec import Result, key
+from opaq.codec import Result, if_known, key
 from opaq.display import NotebookView, data_frame, posterior_columns
-from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, choose
-from opaq.load import as_policy, as_problem
+from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, choose, is_flag
+from opaq.load import as_problem
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.model.uncertainty import GuessError, Guesswork, Shannon, Uncertainty, entropy
 from opaq.opacity.amount import Amount, Figures, Target, bound_amount, fano_bound, unknown_amount
+from opaq.opacity.channel import Capacity, bound_capacity, check_initial
 from opaq.opacity.exact import Evaluation, evaluate
+from opaq.opacity.leakage import GuessLeakage, leakage_of_guess, leakage_of_loss, map_amount
+from opaq.opacity.policies import as_policy
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.product.compile import Product, compile_problem
@@ -467,11 +470,15 @@ class Measurement(NotebookView, ContentEq, Result):
     secret_distribution: secret value -> probability.
     leakage: H(secret) - opacity, in bits.
     guess_error: the probability that the observer's best guess is wrong.
+    secret_guess_error: the same without observing.
+    vulnerability: the probability that the observer's best guess is right, and what observing adds to it.
+    min_entropy_leakage: log2 of the factor by which observing raises that probability, in bits.
     guesswork: how many guesses the observer needs in the mean until one is right.
     secret_guesswork: the same without observing.
     objective: what the task is about, which is the opacity unless the task says otherwise, and what the policy
         reaches of it.
     secret_uncertainty: the same figure before observing.
+    g_leakage: where the task is about an expected loss, that loss and what observing takes from it; null elsewhere.
     fano_bound: the least guess error that Fano's inequality allows at this opacity.
     expected_return: the exact expected return.
     threshold: what the task asks of it; null: nothing.
@@ -485,6 +492,8 @@ class Measurement(NotebookView, ContentEq, Result):
     num_nodes: beliefs of the belief graph.
     seconds: the time it took.
     exactness_limit: what kept the answer from being exact; null where it is exact.
+    capacity: the most that the policy gives away over all distributions of an initial secret; left out unless asked
+        for.
     """
 
     RESULT: ClassVar[str] = "measurement"
@@ -497,10 +506,14 @@ class Measurement(NotebookView, ContentEq, Result):
     secret_distribution: Mapping[str, float]
     leakage: Amount
     guess_error: Amount
+    secret_guess_error: float
+    vulnerability: GuessLeakage
+    min_entropy_leakage: Amount
     guesswork: Amount
     secret_guesswork: float
     objective: Target
     secret_uncertainty: float
+    g_leakage: GuessLeakage | None
     fano_bound: float
     expected_return: float = field(metadata=key("return"))
     threshold: float | None
@@ -514,6 +527,7 @@ class Measurement(NotebookView, ContentEq, Result):
     num_nodes: int = field(metadata=key("num_beliefs"))
     seconds: float
     exactness_limit: ExactnessLimit | None = None
+    capacity: Capacity | None = field(default=None, metadata=if_known())
     # What `measure` compiled, with the policy vector [slot]: in memory only, no part of the answer.
     compiled: tuple[Product, FloatArray] | None = field(default=None, compare=False, metadata={"live": True})
 
@@ -599,13 +613,14 @@ def measure(
     max_memory: float | None = None,
     time_limit: float | None = None,
     sequences: int | None = None,
+    capacity: bool = False,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
     """Measure H(secret | observations) of a policy, with all that belongs to it.
 
     problem: an object, the name of a file, or the name of a scenario.
-    policy: an object or the name of a file; None is the uniform policy.
+    policy: an object, a file, "uniform" or "return-optimal"; None is the uniform policy.
     mode: "exact" insists on the whole belief graph; "interval" drops what matters least until the certified interval is
         narrower than `width` or the budget is used up; "sampled" estimates from `samples` runs; "auto" is exact
         whenever the whole graph fits the budget, and otherwise takes an interval narrower than `width` or, if there is
@@ -620,6 +635,8 @@ def measure(
     time_limit: seconds after which what is certain by then is the answer: an interval, or an estimate from fewer runs.
     sequences: how many of the most revealing and of the most confusing observation sequences to choose; 3, none for
         horizons above 1,000, unless given.
+    capacity: whether to find also the most that the policy gives away over all distributions of the secret, which must
+        be of the initial state.
     stop: ends the work as `time_limit` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt
         as soon as the compiled code has returned.
     on_progress: called with words that say how far the work is.
@@ -645,10 +662,16 @@ def measure(
         optional=("samples", "max_beliefs", "max_memory", "time_limit", "sequences"),
     )
     check_types(
-        {"stop": (stop, Stop, "an opaq.Stop"), "on_progress": (on_progress, callable, "a function")},
+        {
+            "capacity": (capacity, is_flag, "True or False"),
+            "stop": (stop, Stop, "an opaq.Stop"),
+            "on_progress": (on_progress, callable, "a function"),
+        },
         optional=("stop", "on_progress"),
     )
     loaded_problem = as_problem(problem)
+    if capacity:
+        check_initial(loaded_problem)
     chosen = None if policy is None else as_policy(policy, loaded_problem)
     with interruptible(stop, keep_answer=False) as active_stop, active_stop.limit(deadline.left):
         product = compile_problem(loaded_problem, chosen.policy_class if chosen is not None else None, stop=active_stop)
@@ -667,7 +690,11 @@ def measure(
             stop=active_stop,
             on_progress=on_progress,
         )
-        return replace(measurement, compiled=(product, pi))
+        most = None
+        if capacity:
+            budget = _budget(max_beliefs, mass, max_memory)
+            most = bound_capacity(loaded_problem, chosen, budget=budget, stop=active_stop)
+        return replace(measurement, compiled=(product, pi), capacity=most)
 
 
 def measure_product(
@@ -724,6 +751,7 @@ def measure_product(
     revealing, confusing = _choose_sequences(
         product, pi, prior, answer, count=sequences, budget=budget, rng=rng, stop=stop
     )
+    vulnerability, min_entropy_leakage = leakage_of_guess(prior, answer.figures[GuessError.name])
     return Measurement(
         problem=problem.name,
         opacity=opacity,
@@ -731,10 +759,14 @@ def measure_product(
         secret_distribution=dict(zip(product.secret_values, prior.tolist(), strict=True)),
         leakage=_leakage(secret_entropy, opacity),
         guess_error=answer.figures[GuessError.name],
+        secret_guess_error=uncertainties[GuessError.name].prior_limit(prior),
+        vulnerability=vulnerability,
+        min_entropy_leakage=min_entropy_leakage,
         guesswork=answer.figures[Guesswork.name],
         secret_guesswork=uncertainties[Guesswork.name].value(prior),
         objective=Target.of_task(problem.task.of, minimise=problem.task.minimise, amount=answer.figures[own]),
         secret_uncertainty=uncertainties[own].value(prior),
+        g_leakage=leakage_of_loss(uncertainties[own], prior, answer.figures[own]),
         fano_bound=fano_bound(opacity.lower, int((prior > 0).sum())),
         expected_return=met[0].value,
         threshold=met[0].threshold,
@@ -831,9 +863,4 @@ def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
 
 def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
     """Return H(Z) - H(Z | Y) in bits, at least 0; the ends of the interval change places."""
-    return replace(
-        opacity,
-        value=max(0.0, secret_entropy - opacity.value),
-        lower=max(0.0, secret_entropy - opacity.upper),
-        upper=max(0.0, secret_entropy - opacity.lower),
-    )
+    return map_amount(opacity, lambda bits: max(0.0, secret_entropy - bits), slope=-1.0)

@@ -1,4 +1,4 @@
-"""What the observer knows after every observation, and how sure it is in the end.
+"""What the observer knows after every observation, what tells it most, and how sure it is in the end.
 
 Level t + 1 of the belief graph holds every belief after o_0 .. o_t, so that H(Z | o_0 .. o_t) = sum over its nodes of
 mass * H(Z | belief), never rising in t. Beliefs that settle the secret are not in the graph: they add no bits, and in
@@ -7,20 +7,34 @@ the end the observer is sure.
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from opaq.beliefs.graph import Budget, Chain, Graph
 from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
 from opaq.beliefs.unroll import unroll
+from opaq.codec import encode
+from opaq.display import NotebookView, data_frame, posterior_columns
+from opaq.errors import BudgetError, check_numbers, check_types
 from opaq.model.arrays import ContentEq, FloatArray, floats
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
 from opaq.model.uncertainty import plogp
 from opaq.opacity.amount import Amount
-from opaq.opacity.measure import Measurement
+from opaq.opacity.measure import Measurement, measure, measure_product
+from opaq.opacity.policies import compile_for_policy
+from opaq.opacity.sequences import ObservedSequence
 from opaq.product.process import HiddenProcess
-from opaq.stop import Stop, StoppedError
+from opaq.stop import Deadline, Stop, StoppedError, interruptible
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 
 _MOST_NODES = 300_000  # beliefs of a graph that is looked at as a whole
 _SOME_NODES = 1000  # per level, where an interval is tried
@@ -36,7 +50,7 @@ TimeMethod = Literal["exact", "interval", "estimate"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpacityOverTime(ContentEq):
+class OpacityOverTime(NotebookView, ContentEq):
     """H(Z | o_0 .. o_t) and the guess error after o_0 .. o_t, for t = 0 .. horizon."""
 
     method: TimeMethod
@@ -46,6 +60,20 @@ class OpacityOverTime(ContentEq):
     upper: FloatArray  # [time]
     guess_error: FloatArray  # [time]
     samples: int | None = None  # runs behind an estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain data, lists over the times."""
+        plain: dict[str, Any] = encode(self)
+        return plain
+
+    def to_dataframe(self) -> DataFrame:
+        """Return one line per time: opacity, its two ends, and the guess error."""
+        names = ("opacity", "lower", "upper", "guess_error")
+        lines = [
+            {"time": time, **{name: float(getattr(self, name)[time]) for name in names}}
+            for time in range(self.opacity.size)
+        ]
+        return data_frame(lines, ("time", *names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +106,99 @@ class _BeliefLevels:
         """Return [belief]: P(belief) after o_time, or the share of the sampled runs that hold it."""
         nodes = self.graph.levels[time + 1].nodes
         return nodes.runs / self.runs if self.runs else np.real(nodes.mass)
+
+
+def opacity_over_time(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    stop: Stop | None = None,
+) -> OpacityOverTime:
+    """Return H(secret | o_0 .. o_t) and the guess error after every observation of a run.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: an object, a file, "uniform" or "return-optimal"; None is the uniform policy.
+    seed: of the runs that are sampled where the belief graph is too large.
+    time_limit: seconds for all of it; so it ends when `stop` is requested or, without a stop, after Ctrl-C.
+
+    The last figure is that of `measure`. Raises InputError when an argument does not fit, StoppedError when there was
+    too little time, BudgetError where the problem is too large even for an estimate.
+    """
+    call = Deadline(time_limit)
+    limits = {"seed": (seed, 0, 2**64), "time_limit": (time_limit, 0, math.inf)}
+    check_numbers(limits, whole=("seed",), optional=("time_limit",))
+    check_types({"stop": (stop, Stop, "an opaq.Stop")}, optional=("stop",))
+    product, pi = compile_for_policy(problem, policy)
+    rng = np.random.default_rng(seed)
+    with interruptible(stop, keep_answer=False) as active, active.limit(call.left):
+        measurement = measure_product(product, pi, rng=rng, time=call.share(0.5), sequences=0, stop=active)
+        over, _ = knowledge_over_time(product.process, pi, measurement, rng=rng, stop=active)
+        active.check()
+    if over is None:
+        raise BudgetError("the problem is too large for its opacity after every observation")
+    return over
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RevealingSequences(NotebookView, ContentEq):
+    """The observation sequences that give the secret away, by their share of the leakage; a list of them.
+
+    problem: the problem's name.
+    leakage: what all sequences together tell, in bits.
+    sequences: the largest shares first.
+    """
+
+    problem: str
+    leakage: Amount
+    sequences: tuple[ObservedSequence, ...]
+
+    def __iter__(self) -> Iterator[ObservedSequence]:
+        return iter(self.sequences)
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def __getitem__(self, index: int) -> ObservedSequence:
+        return self.sequences[index]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sequences as plain data."""
+        plain: dict[str, Any] = encode(self)
+        return plain
+
+    def to_dataframe(self) -> DataFrame:
+        """Return one line per sequence: what is seen, how likely it is, its share in bits, and P(value) after it."""
+        names = posterior_columns([each.posterior for each in self.sequences])
+        fixed = ("observations", "complete", "probability", "likeliest", "num_sequences", "bits")
+        lines = [
+            {name: getattr(each, name) for name in fixed}
+            | {column: each.posterior.get(value, 0.0) for value, column in names.items()}
+            for each in self.sequences
+        ]
+        return data_frame(lines, (*fixed, *names.values()))
+
+
+def most_revealing(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    count: int = 5,
+    seed: int = 0,
+    time_limit: float | None = None,
+    stop: Stop | None = None,
+) -> RevealingSequences:
+    """Return the observation sequences with the largest share of the leakage, and what is believed after each.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    policy: an object, a file, "uniform" or "return-optimal"; None is the uniform policy.
+    count: how many, 1 to 1,000,000.
+    seed, time_limit, stop: as for `measure`, which raises what does not fit.
+    """
+    check_numbers({"count": (count, 1, 10**6)}, whole=("count",))
+    measured = measure(problem, policy, seed=seed, time_limit=time_limit, sequences=count, stop=stop)
+    return RevealingSequences(measured.problem, measured.leakage, measured.revealing)
 
 
 def knowledge_over_time(

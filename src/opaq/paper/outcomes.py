@@ -1,4 +1,4 @@
-"""Results of the experiments: rows, pictures, and tables of them as Markdown and JSON.
+"""Results of the experiments: rows, pictures, and tables of them as Markdown, LaTeX and JSON.
 
 A finding is one row of a table: figures and their source, which is the paper, a solver or a policy of ours. All of ours
 are evaluated in the same way, so that rows can be compared; the paper's are as they were published.
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from opaq.errors import escape_invisible
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement
+from opaq.reports.latex import render_latex
+from opaq.reports.layout import Page, TextTable
 from opaq.reports.numbers import page_amount
 from opaq.solvers.solve import Solution
 
@@ -90,6 +92,15 @@ def render_outcomes(outcomes: Sequence[ExperimentResult]) -> str:
     what is not known stays empty.
     """
     return "\n\n".join(_render_table(outcome) for outcome in outcomes) + "\n"
+
+
+def latex_outcomes(outcomes: Sequence[ExperimentResult]) -> str:
+    """Return one table of LaTeX per experiment, with the cells of `render_outcomes`; it needs booktabs."""
+    tables = tuple(
+        TextTable(_COLUMNS, tuple(map(_cells, outcome.findings)), numbers=(1, 2, 3, 6), title=outcome.title)
+        for outcome in outcomes
+    )
+    return render_latex(Page("", tables))
 
 
 def outcomes_to_dict(outcomes: Sequence[ExperimentResult], *, version: str, seed: int, quick: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Run every experiment of the paper by name, and write the results as files: the calls behind `opaq reproduce`.
 
-Comes in: names of experiments and their settings. Goes out: `ExperimentResult`s, results.md, results.json, pictures.
+Comes in: names of experiments and their settings. Goes out: `ExperimentResult`s, tables (results.md, results.tex,
+results.json) and pictures.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from opaq.errors import Fault, InputError
 from opaq.files import check_writable, write_text
 from opaq.opacity.kernel_warmup import compile_kernels
 from opaq.paper.experiments import SCENARIOS, ReproductionSettings, run_baseline, run_scenario, run_two_sink
-from opaq.paper.outcomes import ExperimentResult, outcomes_to_dict, render_outcomes
+from opaq.paper.outcomes import ExperimentResult, latex_outcomes, outcomes_to_dict, render_outcomes
 from opaq.reports.figures.style import ENDINGS, require_matplotlib, save_figure
 from opaq.version import __version__
 
@@ -87,7 +88,12 @@ def results_json(outcomes: Sequence[ExperimentResult], settings: ReproductionSet
 def _prepare(folder: Path, names: Sequence[str], overwrite: bool) -> None:
     """Make the folder. Raises InputError where a file cannot be written, or is there and may not be overwritten."""
     stems = [stem for name in names for stem in (name, f"{name}-policy")]
-    planned = ["results.md", "results.json", *(f"{stem}{ending}" for stem in stems for ending in ENDINGS)]
+    planned = [
+        "results.md",
+        "results.tex",
+        "results.json",
+        *(f"{stem}{ending}" for stem in stems for ending in ENDINGS),
+    ]
     there = [file for file in planned if (folder / file).exists()]
     if there and not overwrite:
         faults = [Fault(file, "exists already", "use --overwrite, or --output another folder") for file in there]
@@ -101,8 +107,9 @@ def _prepare(folder: Path, names: Sequence[str], overwrite: bool) -> None:
 
 
 def _write_results(folder: Path, outcomes: Sequence[ExperimentResult], settings: ReproductionSettings) -> None:
-    """Write results.md for people and results.json for programs, with all experiments so far."""
+    """Write results.md for people, results.tex for papers, results.json for programs, with all experiments so far."""
     how = "quick: fewer iterations and starts" if settings.quick else "the paper's settings in full"
     head = f"# The paper's experiments\n\nopaq {__version__}, seed {settings.seed}, {how}.\n\n"
     write_text(folder / "results.md", head + render_outcomes(outcomes), overwrite=True)
+    write_text(folder / "results.tex", latex_outcomes(outcomes), overwrite=True)
     write_text(folder / "results.json", results_json(outcomes, settings), overwrite=True)

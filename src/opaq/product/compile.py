@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opaq.errors import Fault, Faults, InputError, check_types
+from opaq.errors import Fault, Faults, InputError, check_types, list_names
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
 from opaq.model.conditions import KeyPart, Memory
 from opaq.model.mdp import MDP
@@ -324,13 +324,15 @@ def _find_settled_secrets(secret: IntArray, edge_start: IntArray, edge_target: I
     Open are the states from which an edge between two different secret values can be reached: one search backwards
     along edges from all such edges at once.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
     num_states = secret.size
     owner, entry = expand_rows(edge_start, np.arange(num_states))
     target = edge_target[entry]
     doubtful = np.unique(owner[secret[owner] != secret[target]])
+    if doubtful.size in (0, num_states):  # all are settled, or none: no search
+        return np.where(np.isin(np.arange(num_states), doubtful), -1, secret)
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order
+
     rows = np.concatenate((target, np.full(doubtful.size, num_states)))
     columns = np.concatenate((owner, doubtful))
     backwards = csr_array((np.ones(rows.size, dtype=np.int8), (rows, columns)), shape=(num_states + 1, num_states + 1))
@@ -400,16 +402,16 @@ def _check_row(faults: Faults, name: str, probabilities: Mapping[str, float], ac
     """Note a row that takes an action which is not enabled."""
     strange = [action for action, chance in probabilities.items() if chance != 0 and action not in actions]
     if strange:
-        faults.error(
-            f"policy row {name}", f"'{strange[0]}' is not enabled there", f"enabled are {', '.join(actions[:8])}"
-        )
+        faults.error(f"policy row {name}", f"'{strange[0]}' is not enabled there", f"enabled are {list_names(actions)}")
 
 
 def _missing_rows(names: list[str]) -> Fault:
     """Return one fault for all rows that a policy lacks, the first few by name."""
     if len(names) == 1:
         return Fault(f"policy row {names[0]}", "the policy has no row for this case, which can occur", "add the row")
-    listed = "; ".join(names[:_MOST_SHOWN]) + ("; ..." if len(names) > _MOST_SHOWN else "")
+    listed = "; ".join(names[:_MOST_SHOWN]) + (
+        f" and {len(names) - _MOST_SHOWN:,} more" if len(names) > _MOST_SHOWN else ""
+    )
     return Fault("policy", f"has no row for {len(names):,} cases that can occur: {listed}", "add the rows")
 
 

@@ -36,6 +36,9 @@ class Pairs(NamedTuple):
 
     A belief entry names a pair rather than a state, so that the observation just emitted and E(o | x) are at hand. A
     *cell* is an (observation, secret value); all pairs of a cell contribute to P(o, z | ...).
+
+    Observations that say the same, whose columns of the emission are proportional, leave the same belief: here they are
+    one, which is emitted as often as all of them. Only what is shown by name needs them one by one.
     """
 
     start: IndexArray  # [state + 1]
@@ -48,12 +51,14 @@ class Pairs(NamedTuple):
     key: Any  # [pair, 2]: odd multipliers that hash a belief as a sum over its pairs
 
     @classmethod
-    def of(cls, emission: SparseRows, secret: IntArray) -> Pairs:
+    def of(cls, emission: SparseRows, secret: IntArray, *, merged: bool = True) -> Pairs:
         """Lay out the pairs of an emission table, once for all belief graphs of a process.
 
         emission: [state, observation], rows sum to 1.
         secret: [state] -> secret value.
+        merged: False keeps observations that say the same apart, numbered as in the table.
         """
+        emission = _merge_observations(emission) if merged else emission
         state = np.append(emission.row_of_entry(), emission.num_rows)
         rng = np.random.default_rng(0x0BAC)
         key = rng.integers(0, 2**63, size=(state.size, 2), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -72,6 +77,37 @@ class Pairs(NamedTuple):
             indices(cells // num_secrets),
             key,
         )
+
+
+_ROUNDED_BITS = 8  # of 52: ratios that agree but for these last bits are equal, to 6e-14
+_LEAST_RATIO = 1e-290
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _merge_observations(emission: SparseRows) -> SparseRows:
+    """Return the emission table with one column for all those that are proportional, their sum.
+
+    Columns are told apart by two multilinear hashes of their entries divided by the largest, as beliefs are. One with
+    entries so small beside it that the ratio says little stays alone.
+    """
+    order = np.argsort(emission.columns, kind="stable")
+    rows, columns, values = emission.row_of_entry()[order], emission.columns[order], emission.values[order]
+    seen, heads, counts = np.unique(columns, return_index=True, return_counts=True)
+    if not seen.size:
+        return emission
+    ratios = values / np.repeat(np.maximum.reduceat(values, heads), counts)
+    alone = np.where(np.minimum.reduceat(ratios, heads) < _LEAST_RATIO, 1 + np.arange(seen.size), 0)
+    digits = ((ratios.view(np.int64) + (1 << (_ROUNDED_BITS - 1))) >> _ROUNDED_BITS).astype(np.uint64) * _MIX
+    digits ^= digits >> np.uint64(32)
+    keys = np.random.default_rng(0x0BAD).integers(0, 2**63, size=(2, emission.num_rows), dtype=np.uint64)
+    hashes = [np.add.reduceat(digits * (2 * key + 1)[rows], heads) for key in keys]
+    kinds = np.stack([counts.astype(np.uint64), alone.astype(np.uint64), *hashes])
+    _, first, group = np.unique(kinds, axis=1, return_index=True, return_inverse=True)
+    if first.size == seen.size:
+        return emission
+    number = np.argsort(np.argsort(first))[group.reshape(-1)]  # in the order of the first column of each group
+    columns = np.repeat(number, counts)
+    return SparseRows.from_entries(rows, columns, values, shape=(emission.num_rows, first.size))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +137,7 @@ class HiddenProcess(ShortRepr):
     edge_slots: csr_array  # [edge, slot]: probability of the edge per unit of policy
     payoffs: tuple[Payoff, ...]  # the return first, then the other requirements
     emission: SparseRows  # [state, observation]
-    pairs: Pairs  # the same, laid out for the belief graph
+    pairs: Pairs  # the same, laid out for the belief graph: observations that say the same are one
     secret: IntArray  # [state] -> secret value
     settled: IntArray  # [state] -> the secret value that is certain from here on, or -1
     row: IntArray  # [state] -> policy row

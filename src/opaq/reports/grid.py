@@ -1,12 +1,11 @@
 """Read grid problems and policies as boards of cells, and draw them with characters.
 
-Comes in: a problem whose states are called (column,row), and a compiled policy. Goes out: a `GridView` and the
-`PolicyView` that all pictures are drawn from, and `Lines` for pages of text.
+Comes in: a problem whose states are called (column,row) or have positions, and a compiled policy. Goes out: a
+`GridView` and the `PolicyView` that all pictures are drawn from, and `Lines` for pages of text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,47 +24,145 @@ Cell = tuple[int, int]  # column, row; row 0 on top
 
 _MOST_CELLS = 250_000  # a board of more cells is no picture
 _EQUAL = 1e-12  # chances this close are the same
-_CELL = re.compile(r"\((\d{1,6}),(\d{1,6})\)")
+_STEP = 1e-9  # an expected step shorter than this, in cells, is none
+_UNITS = {"north": (0.0, -1.0), "east": (1.0, 0.0), "south": (0.0, 1.0), "west": (-1.0, 0.0)}
 
 
 @dataclass(frozen=True, slots=True)
 class GridView:
-    """A grid whose states are cells; cells without a state are walls."""
+    """A board whose cells hold the states; cells without a state are walls.
+
+    Several states may share a cell: the first of them stands for it in `traps`, `starts`, `labels` and `coverage`.
+    """
 
     width: int
     height: int
     cells: tuple[Cell, ...]  # [state]
+    first: IntArray  # [state] -> the first state with the same cell
+    columns: tuple[float, ...]  # what a ruler writes at each column
+    rows: tuple[float, ...]
     walls: tuple[Cell, ...]
-    traps: tuple[int, ...]  # states that no action leaves
+    traps: tuple[int, ...]  # cells whose states no action leaves
     starts: Mapping[int, float]  # state -> probability
     labels: Mapping[str, tuple[int, ...]]  # label -> states
     coverage: Mapping[str, Mapping[int, float]]  # sensor or observation -> state -> how likely it is there
 
     @classmethod
     def of(cls, problem: Problem) -> GridView | None:
-        """Return the problem as a grid, or None where it is none.
+        """Return the problem as a board, or None where it is none.
 
-        A problem is a grid when every state is called (column,row), and the board has at most 250,000 cells and at most
-        100 for every state.
+        A problem is one where every state is called (column,row), or where its positions lie on the points of a board
+        of which they fill a part worth drawing and whose moves mostly lead to neighbours. A board has at most 250,000
+        cells.
         """
-        matches = [_CELL.fullmatch(state) for state in problem.mdp.states]
-        cells = tuple((int(match[1]), int(match[2])) for match in matches if match is not None)
-        if len(cells) < len(matches):
+        mdp = problem.mdp
+        board = _board_of_names(mdp) if mdp.positions is None else _board_of_positions(mdp)
+        if board is None:
             return None
-        width, height = max(column for column, _ in cells) + 1, max(row for _, row in cells) + 1
-        if width * height > min(_MOST_CELLS, 100 * len(cells)):
-            return None
-        mdp, free = problem.mdp, set(cells)
+        at, columns, rows = board
+        width, height = len(columns), len(rows)
+        cells = tuple((column, row) for column, row in at.tolist())
+        _, index, inverse = np.unique(at[:, 1] * width + at[:, 0], return_index=True, return_inverse=True)
+        first = index[inverse.reshape(-1)]
+        held, taken = np.bincount(first[list(traps(mdp))], minlength=first.size), set(cells)
+        starts = np.bincount(first, weights=mdp.start, minlength=first.size)
         return cls(
             width=width,
             height=height,
             cells=cells,
-            walls=tuple((x, y) for y in range(height) for x in range(width) if (x, y) not in free),
-            traps=traps(mdp),
-            starts={int(state): float(mdp.start[state]) for state in np.flatnonzero(mdp.start)},
-            labels={label: tuple(states.tolist()) for label, states in mdp.labels.items()},
-            coverage=coverage(problem),
+            first=first,
+            columns=columns,
+            rows=rows,
+            walls=tuple((x, y) for y in range(height) for x in range(width) if (x, y) not in taken),
+            traps=tuple(np.flatnonzero((held > 0) & (held == np.bincount(first, minlength=first.size))).tolist()),
+            starts={int(state): float(starts[state]) for state in np.flatnonzero(starts)},
+            labels={label: tuple(np.unique(first[states]).tolist()) for label, states in mdp.labels.items()},
+            coverage={name: _largest(first, chances) for name, chances in coverage(problem).items()},
         )
+
+
+_Board = tuple[IntArray, tuple[float, ...], tuple[float, ...]]  # cells [state, 2], columns, rows
+
+
+def _board_of_names(mdp: MDP) -> _Board | None:
+    """Return the board of states that are called (column,row); at most 100 cells for every state."""
+    cells = mdp.cells()
+    if cells is None:
+        return None
+    width, height = (int(each) + 1 for each in cells.max(axis=0))
+    if width * height > min(_MOST_CELLS, 100 * len(cells)):
+        return None
+    return cells, tuple(range(width)), tuple(range(height))
+
+
+def _board_of_positions(mdp: MDP) -> _Board | None:
+    """Return the board of positions at the points of a grid, of which at least a quarter is taken.
+
+    At least two in five of the moves from cell to cell must lead to one beside it: other models are graphs.
+    """
+    assert mdp.positions is not None
+    across, along = (_ticks(mdp.positions[:, axis]) for axis in (0, 1))
+    if across is None or along is None:
+        return None
+    (column, columns), (up, heights) = across, along
+    cells = np.stack([column, len(heights) - 1 - up], axis=1)
+    size, rows = len(columns) * len(heights), heights[::-1]
+    if size > _MOST_CELLS or 4 * len(np.unique(cells, axis=0)) < size:
+        return None
+    source = mdp.choice_state()[mdp.transitions.row_of_entry()]
+    steps = np.abs(cells[mdp.transitions.columns] - cells[source]).sum(axis=1)[mdp.transitions.values > 0]
+    if np.count_nonzero(steps == 1) < 0.4 * np.count_nonzero(steps):
+        return None
+    return cells, columns, tuple(-y + 0.0 for y in rows) if rows[0] <= 0 else rows
+
+
+def _ticks(values: FloatArray) -> tuple[IntArray, tuple[float, ...]] | None:
+    """Return the tick of every value and all ticks, evenly spaced from the least value on; None where they are not.
+
+    values: [state].
+    """
+    different = np.unique(values)
+    if different.size == 1:
+        return np.zeros(values.size, dtype=np.int64), (float(different[0]),)
+    step = float(np.diff(different).min())
+    count = (different - different[0]) / step
+    if count[-1] > _MOST_CELLS or np.abs(count - np.rint(count)).max() > 1e-6:
+        return None
+    ticks = different[0] + step * np.arange(round(float(count[-1])) + 1)
+    return np.rint((values - different[0]) / step).astype(np.int64), tuple(np.round(ticks, 9).tolist())
+
+
+def _largest(first: IntArray, chances: Mapping[int, float]) -> dict[int, float]:
+    """Return cell -> the largest of the chances of its states; first: [state] -> the state that stands for its cell."""
+    largest: dict[int, float] = {}
+    for state, chance in chances.items():
+        cell = int(first[state])
+        largest[cell] = max(chance, largest.get(cell, 0.0))
+    return largest
+
+
+Direction = tuple[float, float]  # right, down: a unit vector, or (0, 0) for staying put
+
+
+def directions(mdp: MDP, view: GridView) -> list[Direction]:
+    """Return where each action leads as a rule: [action] -> (right, down), a unit vector, or (0, 0) for staying put.
+
+    It is the direction of the expected step, one of eight, that at least half of the choices that move have; where
+    there is none, what the name of the action says.
+    """
+    cells = np.array(view.cells, dtype=np.float64)
+    steps = mdp.transitions.scipy() @ cells - cells[mdp.choice_state()]
+    moving = np.abs(steps).max(axis=1) > _STEP
+    eighth = np.rint(np.arctan2(steps[:, 1], steps[:, 0]) / (np.pi / 4)).astype(np.int64) % 8
+    towards: list[Direction] = []
+    for action, name in enumerate(mdp.actions):
+        counts = np.bincount(eighth[moving & (mdp.choice_action == action)], minlength=8)
+        if 2 * counts.max() >= counts.sum() > 0:
+            angle = float(counts.argmax()) * np.pi / 4
+            towards.append((round(float(np.cos(angle)), 9) + 0.0, round(float(np.sin(angle)), 9) + 0.0))
+        else:
+            towards.append(_UNITS.get(direction_of(name), (0.0, 0.0)))
+    return towards
 
 
 def traps(mdp: MDP) -> tuple[int, ...]:
@@ -150,16 +247,36 @@ class PolicyView:
         """True where arrows can differ from one time to the next: the policy looks at more than the state."""
         return self.product.policy_class.conditions_on != ("state",)
 
-    def average(self) -> Shares:
-        """Return P(action | state) over the whole run, every state weighted by when it is visited."""
+    def average(self, group: IntArray | None = None) -> Shares:
+        """Return P(action | state) over the whole run, every state weighted by when it is visited.
+
+        group: [state] -> the state that stands for it and others, such as `GridView.first`; None keeps them apart.
+        """
+        return self._shares(self._visits(), group)
+
+    def by_time(self, group: IntArray | None = None) -> Iterator[Shares]:
+        """Yield P(action | state) for time 0 .. horizon, one after the other; group: as for `average`."""
+        return (self._shares(occupied, group) for occupied in self._occupancy_by_time())
+
+    def occupation(self) -> FloatArray:
+        """Return [model state]: the expected number of visits in a run, the start included."""
+        return self._of_model(self._visits())
+
+    def occupation_by_time(self) -> Iterator[FloatArray]:
+        """Yield [model state] -> P(s_t = state) for time 0 .. horizon, one after the other."""
+        return (self._of_model(occupied) for occupied in self._occupancy_by_time())
+
+    def _of_model(self, occupied: FloatArray) -> FloatArray:
+        """Return weights [product state] summed over the states of the model."""
+        size = self.product.problem.mdp.num_states
+        return np.asarray(np.bincount(self.product.state_of, weights=occupied, minlength=size), dtype=np.float64)
+
+    def _visits(self) -> FloatArray:
+        """Return [product state]: the expected number of visits."""
         visits = np.zeros(self.product.process.num_states)
         for occupied in self._occupancy_by_time():
             visits += occupied
-        return self._shares(visits)
-
-    def by_time(self) -> Iterator[Shares]:
-        """Yield P(action | state) for time 0 .. horizon, one after the other."""
-        return (self._shares(occupied) for occupied in self._occupancy_by_time())
+        return visits
 
     def _occupancy_by_time(self) -> Iterator[FloatArray]:
         """Yield P(x_t = x) over product states for t = 0 .. horizon."""
@@ -171,10 +288,11 @@ class PolicyView:
             now = onward @ now
         yield now
 
-    def _shares(self, occupied: FloatArray) -> Shares:
+    def _shares(self, occupied: FloatArray, group: IntArray | None) -> Shares:
         """Return P(action | model state), averaged over product states in proportion to `occupied`.
 
         occupied: [product state], weights that need not sum to 1; states of weight 0 get no entry.
+        group: as for `average`.
         """
         product, process = self.product, self.product.process
         states = np.flatnonzero(occupied > 0)
@@ -183,7 +301,8 @@ class PolicyView:
         owner = np.repeat(np.arange(states.size), counts)
         slots = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts) + np.arange(counts.sum())
         num_actions = len(product.problem.mdp.actions)
-        pair = product.state_of[states][owner] * num_actions + self._action_of()[product.slot_action[slots]]
+        of_model = product.state_of if group is None else group[product.state_of]
+        pair = of_model[states][owner] * num_actions + self._action_of()[product.slot_action[slots]]
         pairs, index = np.unique(pair, return_inverse=True)
         mass = np.bincount(index.reshape(-1), weights=occupied[states][owner] * self.pi[slots])
         total = np.bincount(pairs // num_actions, weights=mass).tolist()
@@ -255,7 +374,13 @@ def grid_of(problem: Problem) -> GridView:
     view = GridView.of(problem)
     if view is None:
         raise InputError(
-            [Fault("model", "is no grid: its states are not cells called (column,row)", "ask for no picture of a grid")]
+            [
+                Fault(
+                    "model",
+                    "is no grid: its states are not cells called (column,row), and no positions say where they are",
+                    "give it positions, or ask for no picture of a grid",
+                )
+            ]
         )
     return view
 
@@ -274,7 +399,7 @@ def policy_lines(
     """
     problem = policy.product.problem
     view = grid_of(problem)
-    shares = policy.average() if time is None else _at(policy, time)
+    shares = policy.average(view.first) if time is None else _at(policy, time, view.first)
     labels, traps = initials(view), {*view.traps}
     texts = {
         state: labels.get(state, " ")
@@ -301,19 +426,18 @@ def _legend(view: GridView, symbols: Symbols) -> list[str]:
     ]
 
 
-def path_lines(view: GridView, states: Sequence[str], *, title: str, width: int = WIDTH) -> Lines:
+def path_lines(view: GridView, states: Sequence[int], *, title: str, width: int = WIDTH) -> Lines:
     """Return a run on the grid: every visited cell shows when it was first entered, and + if it was entered again.
 
-    view: the grid. states: names of states from time 0 on, each "(column,row)" of the grid.
+    view: the grid. states: the states from time 0 on.
     title: the line above. width: columns.
     """
-    cell_of = {f"({column},{row})": state for state, (column, row) in enumerate(view.cells)}
     visits: dict[int, list[int]] = {}
     before = None
-    for time, name in enumerate(states):
-        if name != before:
-            visits.setdefault(cell_of[name], []).append(time)
-        before = name
+    for time, cell in enumerate(view.first[list(states)].tolist()):
+        if cell != before:
+            visits.setdefault(cell, []).append(time)
+        before = cell
 
     texts = dict.fromkeys(range(len(view.cells)), " .")
     texts |= {state: f"{times[0]:>2}{'+' if len(times) > 1 else ''}" for state, times in visits.items()}
@@ -321,9 +445,9 @@ def path_lines(view: GridView, states: Sequence[str], *, title: str, width: int 
     return Lines((*_board(view, texts, width), *_wrap_legend(legend, width)), title)
 
 
-def _at(policy: PolicyView, time: int) -> Shares:
-    """Return the shares of one time. Raises InputError where the time is not from 0 to the horizon."""
-    for now, shares in enumerate(policy.by_time()):
+def _at(policy: PolicyView, time: int, group: IntArray) -> Shares:
+    """Return the shares of one time by cell. Raises InputError where the time is not from 0 to the horizon."""
+    for now, shares in enumerate(policy.by_time(group)):
         if now == time:
             return shares
     horizon = policy.product.process.horizon
@@ -351,7 +475,7 @@ def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
     texts: state -> text of its cell. Columns that do not fit `width`, and rows from the 200th on, are left out, which a
     line below says.
     """
-    text_at = {cell: texts[state] for state, cell in enumerate(view.cells)}
+    text_at = {view.cells[state]: texts[state] for state in view.first.tolist()}
     size = max(_CELL_WIDTH, *(len(text) + 1 for text in texts.values()), len(str(view.width)) + 1)
     margin = len(str(view.height - 1)) + 1
     columns = range(min(view.width, max((width - margin) // size, 1)))
@@ -365,6 +489,12 @@ def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
     if len(rows) < view.height:
         lines += wrap_lines(f"rows {len(rows)} to {view.height - 1} are left out", width=width)
     return lines
+
+
+def seldom_labels(view: GridView) -> list[str]:
+    """Return the labels that are marked: those that some cells carry and, of 9 cells or more, not most of them."""
+    count = len(set(view.cells))
+    return [label for label, states in view.labels.items() if states and (count < 9 or 2 * len(states) <= count)]
 
 
 def initials(view: GridView) -> dict[int, str]:

@@ -6,7 +6,7 @@ Comes in: a `Page` of plain strings. Goes out: one string, in which no name can 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """A table; in plain text its last column goes on below itself where it does not fit.
+    """A table; its last column goes on below itself where it does not fit, and narrow pages show a block per row.
 
     numbers: the columns that are aligned to the right.
     title: a line above it.
@@ -72,15 +72,35 @@ class Page:
     title: str = ""
 
 
+def rank_shares(shares: Mapping[str, float], *, least: float) -> list[tuple[str, float]]:
+    """Return names and their probabilities, likeliest first, without those of `least` or below."""
+    return sorted(((name, share) for name, share in shares.items() if share > least), key=lambda item: -item[1])
+
+
+def list_shares(
+    ranked: Sequence[tuple[str, float]], shown: Callable[[str], str], write: Callable[[float], str], *, most: int
+) -> str:
+    """Return the first `most` names with their probabilities: "yes 0.9, no 0.1, and 4 more".
+
+    ranked: names and probabilities in their order. shown: a name as it is shown. write: a probability as text.
+    Lines are not broken between a name and its probability.
+    """
+    words = [f"{shown(name)}{GLUE}{write(share)}" for name, share in ranked[:most]]
+    return ", ".join([*words, *([f"and {len(ranked) - most:,}{GLUE}more"] if len(ranked) > most else [])])
+
+
 def wrap_lines(text: str, *, first: str = "", rest: str = "", width: int) -> list[str]:
     """Return the text in lines of at most `width` columns, broken at spaces (not at GLUE), too long words anywhere.
 
     first: text that the first line begins with. rest: text that all others begin with.
-    width: columns; at least 20 beside `rest`, even where fewer are asked for.
+    width: columns; at least 10 beside `rest`, even where fewer are asked for.
     """
+    width = max(width, len(rest) + 10)
+    if len(first) + len(text) <= width and text == text.strip() and "\n" not in text and "\t" not in text:
+        return [f"{first}{text}".replace(GLUE, " ") if text else first.rstrip()]
     lines = textwrap.wrap(
         text,
-        width=max(width, len(rest) + 20),
+        width=width,
         initial_indent=first,
         subsequent_indent=rest,
         break_on_hyphens=False,
@@ -119,7 +139,13 @@ def _part_lines(part: Part, width: int) -> list[str]:
 
 
 def _table_lines(table: TextTable, width: int) -> list[str]:
-    """Return a table as lines: columns as wide as their widest cell, the last one wrapped below itself."""
+    """Return a table as lines: columns as wide as their widest cell, the last one wrapped below itself.
+
+    Where not even that fits a narrow page, every row is a block; in files and pipes, which are no narrower than WIDTH,
+    a table stays one.
+    """
+    if width < WIDTH and not _table_fits(table, width):
+        return _row_blocks(table, width)
     cells = [[_escape(cell) for cell in row] for row in (table.head, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines: list[str] = []
@@ -133,9 +159,29 @@ def _table_lines(table: TextTable, width: int) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+def _table_fits(table: TextTable, width: int) -> bool:
+    """Return whether a table fits the columns of a page when only its last column is wrapped, between words."""
+    *firsts, last = zip(table.head, *table.rows, strict=True)
+    longest = max(len(word) for cell in last for word in cell.split(" "))
+    return sum(max(map(len, column)) + len(_BETWEEN) for column in firsts) + longest <= width
+
+
+def _row_blocks(table: TextTable, width: int) -> list[str]:
+    """Return the rows of a table that is too wide: the first cell, then a line for every other cell with its head."""
+    head, *rows = ([_escape(cell) for cell in row] for row in (table.head, *table.rows))
+    size = min(max(map(len, head[1:]), default=0), width // 2)
+    lines: list[str] = []
+    for row in rows:
+        lines += wrap_lines(f"{head[0]} {row[0]}".strip(), rest="  ", width=width)
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            if cell:
+                lines += wrap_lines(f"{name.ljust(size)}{_BETWEEN}{cell}", first="  ", rest="    ", width=width)
+    return lines
+
+
 def _escape(text: str) -> str:
     """Return text in which no character steers a terminal; GLUE stays."""
-    return GLUE.join(map(escape_invisible, text.split(GLUE)))
+    return text if text.isprintable() else GLUE.join(map(escape_invisible, text.split(GLUE)))
 
 
 # ---- a terminal, by rich
@@ -173,12 +219,19 @@ class _Terminal:
         title = [self.lines(self.text(part.title, "bold"))] if part.title else []
         if isinstance(part, Lines):
             return "\n".join([*title, *part.content])
+        notes = _part_lines(Notes(part.notes), self.width)
+        if not _table_fits(part, self.width):
+            return "\n".join([*title, *_row_blocks(part, self.width), *notes])
         table = self._columns(header_style=self._style("bold"))
         for column, name in enumerate(part.head):
-            table.add_column(self.text(name), justify="right" if column in part.numbers else "left")
+            table.add_column(
+                self.text(name),
+                justify="right" if column in part.numbers else "left",
+                no_wrap=column < len(part.head) - 1,
+            )
         for row in part.rows:
             table.add_row(*map(self.text, row))
-        return "\n".join([*title, self.lines(table), *_part_lines(Notes(part.notes), self.width)])
+        return "\n".join([*title, self.lines(table), *notes])
 
     def text(self, words: str, style: str = "") -> Text:
         """Return text in which nothing is markup and no character steers the terminal.

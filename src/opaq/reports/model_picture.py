@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from opaq.model.arrays import FloatArray, IntArray
+from opaq.model.mdp import MDP
 from opaq.model.secret import Language, Secret
-from opaq.product.compile import Product
-from opaq.reports.grid import GridView, Shares, coverage, has_stated_sensors, traps
+from opaq.product.compile import Product, possible_secrets
+from opaq.reports.grid import GridView, Shares, coverage, directions, has_stated_sensors, traps
 from opaq.reports.limits import LIMITS, ReportLimits
+from opaq.reports.text.names import tell_apart
 from opaq.reports.text.sentences import secret_label
 
 _ROUNDS = 300
@@ -128,20 +130,21 @@ def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = L
     limits: beyond `graph_states` a model that is no grid becomes a table; coverage and edges are cut as they say.
     """
     problem, mdp = product.problem, product.problem.mdp
-    grid = GridView.of(problem)
+    grid, secrets = GridView.of(problem), possible_secrets(product)
     drawn = grid is None and mdp.num_states <= limits.graph_states
     seen, left_out = _coverage(coverage(problem), limits.coverage_entries)
     return {
         "kind": "grid" if grid is not None else "graph" if drawn else "table",
         "states": list(mdp.states),
+        "shown_states": tell_apart(mdp.states),
         "actions": list(mdp.actions),
         "observations": list(product.observations),
-        "secret_values": list(product.secret_values),
+        "secret_values": list(secrets),
         "sizes": {
             "states": mdp.num_states,
             "actions": len(mdp.actions),
             "observations": len(product.observations),
-            "secret_values": len(product.secret_values),
+            "secret_values": len(secrets),
             "product_states": product.process.num_states,
             "horizon": problem.horizon,
         },
@@ -153,7 +156,7 @@ def model_to_dict(product: Product, average: Shares, *, limits: ReportLimits = L
         "coverage": seen,
         "coverage_stated": has_stated_sensors(problem),
         "coverage_left_out": left_out,
-        "grid": None if grid is None else _grid(grid),
+        "grid": None if grid is None else _grid(grid, mdp),
         "graph": _graph(product, average, limits) if drawn else None,
     }
 
@@ -163,9 +166,16 @@ def _secret_kind(secret: Secret) -> str | None:
     return "automaton state" if isinstance(secret, Language) and secret.reveal == "progress" else None
 
 
-def _grid(grid: GridView) -> dict[str, Any]:
-    """Return the size of a grid and the [column, row] of every state."""
-    return {"width": grid.width, "height": grid.height, "cells": [list(cell) for cell in grid.cells]}
+def _grid(grid: GridView, mdp: MDP) -> dict[str, Any]:
+    """Return the size of a grid, its rulers, the [column, row] of every state and the direction of every action."""
+    return {
+        "width": grid.width,
+        "height": grid.height,
+        "columns": list(grid.columns),
+        "rows": list(grid.rows),
+        "cells": [list(cell) for cell in grid.cells],
+        "directions": [list(direction) for direction in directions(mdp, grid)],
+    }
 
 
 def _coverage(by_observation: Mapping[str, Mapping[int, float]], most: int) -> tuple[list[dict[str, Any]], int]:
@@ -189,10 +199,16 @@ def _coverage(by_observation: Mapping[str, Mapping[int, float]], most: int) -> t
 
 
 def _graph(product: Product, average: Shares, limits: ReportLimits) -> dict[str, Any]:
-    """Return positions and edges of a graph; of too many edges the likeliest under the policy are kept."""
+    """Return positions and edges of a graph; of too many edges the likeliest under the policy are kept.
+
+    Positions that the model states are kept, y down as on a page.
+    """
     mdp = product.problem.mdp
     edges = _edges(product, average)
-    positions = graph_layout(mdp.num_states, [edge[:2] for edge in edges], np.flatnonzero(mdp.start).tolist())
+    if mdp.positions is None:
+        positions = graph_layout(mdp.num_states, [edge[:2] for edge in edges], np.flatnonzero(mdp.start).tolist())
+    else:
+        positions = _fit_unit_square(mdp.positions * [1.0, -1.0])
     kept = sorted(sorted(edges, key=lambda edge: -edge[2])[: limits.graph_edges], key=lambda edge: edge[:2])
     return {
         "positions": positions.tolist(),

@@ -1,11 +1,13 @@
-"""Show problems, policies and results in notebooks: their pages as HTML, grids with a picture.
+"""Show problems, policies, results and reports in notebooks: their pages as HTML, grids with a picture.
 
-Comes in: one of these objects. Goes out: a string of HTML that needs no style or script from elsewhere.
+Comes in: one of these objects. Goes out: a string of HTML that needs no style or script from elsewhere. A report is a
+page of its own, with scripts: it stands in a frame that keeps it from the notebook around it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from html import escape
 
 from opaq.codec import Result
 from opaq.model.policy import Policy
@@ -13,12 +15,13 @@ from opaq.model.problem import Problem
 from opaq.reports.grid import GridView, PolicyView, Shares, direction_of, initials
 from opaq.reports.layout import Facts, Page, TextTable, html_text, render_html
 from opaq.reports.pages import page_of
+from opaq.reports.policy_report import Report
 from opaq.reports.text.sentences import question_sentence
 from opaq.solvers.solve import Solution
 
 
-def notebook_html(thing: Problem | Policy | Result) -> str:
-    """Return the HTML of a problem, a policy or a result; `opaq.display` calls this for notebooks.
+def notebook_html(thing: Problem | Policy | Result | Report) -> str:
+    """Return the HTML of a problem, a policy, a result or a report; `opaq.display` calls this for notebooks.
 
     A problem on a grid is shown with a picture; so is a solution, where it is not one read back from a file.
     """
@@ -26,11 +29,20 @@ def notebook_html(thing: Problem | Policy | Result) -> str:
         return render_html(_problem_page(thing), picture=_picture(thing))
     if isinstance(thing, Policy):
         return render_html(_policy_page(thing))
+    if isinstance(thing, Report):
+        return _frame(thing)
     product = getattr(thing, "product", None) if isinstance(thing, Solution) else None
     if product is None or not isinstance(thing, Solution):
         return render_html(page_of(thing))
-    shares = PolicyView(product, thing.pi).average()
-    return render_html(page_of(thing), picture=_picture(product.problem, shares))
+    return render_html(page_of(thing), picture=_picture(product.problem, PolicyView(product, thing.pi)))
+
+
+def _frame(report: Report) -> str:
+    """Return the page of a report in a frame, whose scripts cannot reach the notebook."""
+    title = html_text(str(report.data["title"]))
+    looks = f"width:100%;height:{_FRAME_HEIGHT}px;border:1px solid rgba(128,128,128,.4)"
+    page = escape(report.html, quote=True)
+    return f'<iframe title="Report of {title}" sandbox="allow-scripts" style="{looks}" srcdoc="{page}"></iframe>'
 
 
 def _problem_page(problem: Problem) -> Page:
@@ -69,17 +81,18 @@ def _likely(row: Mapping[str, float]) -> str:
     return ", ".join(f"{action} {share:.3g}" for action, share in ranked if share >= 5e-4)
 
 
-def _picture(problem: Problem, shares: Shares | None = None) -> str:
+def _picture(problem: Problem, policy: PolicyView | None = None) -> str:
     """Return a picture of a grid of at most 900 cells as SVG; empty for other problems.
 
-    shares: P(action | state), drawn as arrows; None draws none.
+    policy: drawn as arrows; None draws none.
     """
     view = GridView.of(problem)
     if view is None or view.width * view.height > _MOST_CELLS:
         return ""
-    return _grid_svg(view, problem.mdp.actions, shares)
+    return _grid_svg(view, problem.mdp.actions, None if policy is None else policy.average(view.first))
 
 
+_FRAME_HEIGHT = 800  # pixels
 _SIDE = 28  # pixels of a cell
 _MOST_CELLS = 900  # larger grids would not be a small picture
 _LEAST = 0.05  # an action less likely than this is not drawn
@@ -96,6 +109,8 @@ def _grid_svg(view: GridView, actions: tuple[str, ...] = (), shares: Shares | No
     letters = initials(view)
     pieces = [_rect(*cell, 'fill="currentColor" fill-opacity=".55"') for cell in view.walls]
     for state, cell in enumerate(view.cells):
+        if view.first[state] != state:
+            continue
         start = ' stroke-width="2"' if state in view.starts else ' stroke-opacity=".3"'
         pieces.append(_rect(*cell, f'fill="none" stroke="currentColor"{start}'))
         if state in letters:

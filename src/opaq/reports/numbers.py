@@ -12,19 +12,20 @@ from opaq.model.uncertainty import UNCERTAINTIES, Uncertainty
 from opaq.opacity.amount import Amount
 
 NOISE = 1e-12  # probabilities and bits below this are rounding errors
-TRIVIAL = "the trivial bound: no secret with as many values exceeds it"
+TRIVIAL = "the trivial bound: it holds even for an observer who sees nothing"
 TRIVIAL_LOWER = "the trivial bound: a secret that is known has no less"
 _SINGULAR = {"bits": "bit", "guesses": "guess"}
 _VANISHING = 5e-7  # on a page, smaller figures are shown as 0
 _OPTIMAL = 1e-3  # a policy this close to a bound is called optimal to within that
 
 
-def number(value: float, digits: int = 6) -> str:
+def number(value: float, digits: int = 6, *, beside: float | None = None) -> str:
     """Return a number as text; what is below 1e-12 in size is a rounding error and is shown as 0.
 
     digits: significant digits, 6 unless given.
+    beside: a number that it is compared with, such as a threshold: of a small one, 1e-12 of its size is the limit.
     """
-    return f"{value:.{digits}g}" if abs(value) >= NOISE else "0"
+    return f"{value:.{digits}g}" if abs(value) >= NOISE * min(1.0, abs(beside or 1.0)) else "0"
 
 
 def with_unit(words: str, unit: str) -> str:

@@ -9,17 +9,21 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opaq.beliefs.graph import Budget
 from opaq.certificates.certify import DEFAULT_TIME
 from opaq.certificates.certify import certify as prove_bound
+from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.files import write_text
 from opaq.model.arrays import ContentEq
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.model.secret import InitialState
+from opaq.opacity.channel import bound_capacity
 from opaq.opacity.measure import measure_product
 from opaq.product.compile import compile_problem
 from opaq.reports.answers import GivenAnswers, GivenCertificate, GivenComparison, GivenSolution
@@ -29,12 +33,15 @@ from opaq.reports.report_data import ReportInputs, report_data, with_answers
 from opaq.solvers.compare import compare as compare_classes
 from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 MOST_RUNS = 200
 _MEASURING = 0.6  # of the time where it is limited
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Report(ContentEq):
+class Report(NotebookView, ContentEq):
     """A report: the data it shows, and the page that shows them."""
 
     data: Mapping[str, Any]  # docs/answers.md explains the keys
@@ -46,6 +53,31 @@ class Report(ContentEq):
         size = len(self.html.encode()) / 1e6
         parts = "points" if self.data["kind"] == "study" else "runs"
         return f"<Report of '{self.data['title'][:40]}': {len(self.data[parts])} {parts}, {size:.2f} MB>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the data of the page, as they stand in it as JSON."""
+        return dict(self.data)
+
+    def to_dataframe(self) -> DataFrame:
+        """Return one line per step of every run, with P(value) of the secret; of a study one line per point."""
+        if self.data["kind"] == "study":
+            points: list[dict[str, Any]] = [
+                {name: value for name, value in point.items() if not isinstance(value, list | dict)}
+                | {f"parameters.{path}": value for path, value in point["parameters"].items()}
+                | {name: part["value"] for name, part in point.items() if isinstance(part, dict) and "value" in part}
+                for point in self.data["points"]
+            ]
+            columns = tuple(dict.fromkeys(name for point in points for name in point))
+            return data_frame([dict.fromkeys(columns) | point for point in points], columns)
+        steps = [(number, step) for number, run in enumerate(self.data["runs"]) for step in run]
+        names = posterior_columns([step["belief"] for _, step in steps])
+        fixed = ("time", "state", "action", "observation")
+        lines = [
+            {"run": number, **{name: step[name] for name in fixed}}
+            | {column: step["belief"].get(value, 0.0) for value, column in names.items()}
+            for number, step in steps
+        ]
+        return data_frame(lines, ("run", *fixed, *names.values()))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the page to a file in one step; an existing file stays unless `overwrite`."""
@@ -114,6 +146,11 @@ def make_report(
                     finding = f"is about the problem '{solved.product.problem.name}' as it was then"
                     raise InputError([Fault("solution", finding, "give the problem that was solved")])
                 product, pi, measurement = solved.product, solved.pi, solved.measurement
+            if isinstance(problem.secret, InitialState) and measurement.opacity.method == "exact":
+                tell("finding the capacity")
+                with limited.part(first.share(_MEASURING)) as bounding:
+                    most = bound_capacity(problem, chosen, budget=Budget(), stop=bounding)
+                measurement = replace(measurement, capacity=most)
             tell("replaying runs")
             problem_file = _problem_text(problem) if text is None else text
             inputs = ReportInputs(product, pi, chosen, measurement, answers, problem_file)

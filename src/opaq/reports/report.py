@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 
 from opaq.errors import Fault, InputError, check_types, is_flag
 from opaq.files import check_writable
-from opaq.load import as_policy, as_problem, problem_text
+from opaq.load import as_problem, problem_text
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.opacity.policies import as_policy
 from opaq.reports.answers import GivenCertificate, GivenComparison, GivenSolution
 from opaq.reports.policy_report import Report, make_report
 from opaq.reports.study_report import Points, source_of, study_report
@@ -44,7 +45,7 @@ def report(
 
     problem: an object, the name of a file, or the name of a scenario. Or a study: what `sweep` or `frontier` returned,
         the folder of a sweep, or a file with what `opaq frontier --json` printed.
-    policy: an object or the name of a file; None is that of the solution, if one is given, else the uniform policy.
+    policy: an object, a file, "uniform" or "return-optimal"; None is that of the solution, if given, else uniform.
     output: the file to write; without it, `Report.save` does. overwrite: whether it may be there already.
     solution, certificate, comparison: what `solve`, `certify` and `compare` found, objects or the mappings that their
         commands print as JSON; the report shows the search, the proof and the ladder of policy classes.

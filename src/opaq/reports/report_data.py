@@ -21,7 +21,7 @@ from opaq.opacity.over_time import Confidences, OpacityOverTime, knowledge_over_
 from opaq.opacity.sequences import ObservedSequence
 from opaq.product.compile import Product
 from opaq.reports.answers import GivenAnswers
-from opaq.reports.grid import PolicyView, Shares
+from opaq.reports.grid import GridView, PolicyView, Shares
 from opaq.reports.limits import LIMITS, ReportLimits
 from opaq.reports.model_picture import model_to_dict
 from opaq.reports.text.sentences import answer_sentence, question_sentence
@@ -305,16 +305,21 @@ def _measurement(measurement: Measurement, limits: ReportLimits) -> dict[str, An
 def _policy(view: PolicyView, average: Shares, *, given: bool, limits: ReportLimits) -> dict[str, Any]:
     """Return P(action | state) averaged and, where it changes and fits the limits, by time.
 
+    Where the model is a grid, how often states are visited goes with both.
     given: False for the uniform policy that stands in where none was named.
     """
     entries, times = sum(map(len, average.values())), view.product.process.horizon + 1
     fits = entries * times <= limits.policy_entries
+    by_time = [_shares(shares) for shares in view.by_time()] if fits and view.changes_with_time else None
+    grid = GridView.of(view.product.problem) is not None
     return {
         "conditions_on": list(view.product.policy_class.conditions_on),
         "given": given,
         "average": _shares(average),
-        "by_time": [_shares(shares) for shares in view.by_time()] if fits and view.changes_with_time else None,
+        "by_time": by_time,
         "by_time_left_out": view.changes_with_time and not fits,
+        "occupation": _visits(view.occupation()) if grid else None,
+        "occupation_by_time": list(map(_visits, view.occupation_by_time())) if grid and by_time is not None else None,
     }
 
 
@@ -324,6 +329,11 @@ def _shares(shares: Shares) -> list[list[Any]]:
         [state, [[action, round(p, _DIGITS)] for action, p in sorted(row.items()) if p >= _NEGLIGIBLE]]
         for state, row in sorted(shares.items())
     ]
+
+
+def _visits(occupied: FloatArray) -> list[list[Any]]:
+    """Return [state, expected number of visits] by state, where there are any; six digits."""
+    return [[state, float(f"{occupied[state]:.6g}")] for state in np.flatnonzero(occupied).tolist()]
 
 
 def _over_time(over: OpacityOverTime, limits: ReportLimits) -> dict[str, Any]:

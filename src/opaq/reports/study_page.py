@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from opaq.codec import encode, if_known, key
-from opaq.errors import escape_invisible
+from opaq.errors import cut_middle, escape_invisible
 from opaq.model.uncertainty import Shannon
 from opaq.opacity.amount import Amount, Target
 from opaq.reports.numbers import amount_phrase, axis_title, drawn_amount, number
@@ -144,6 +144,7 @@ class StudyPage:
     against: the requirement that is traded.
     objective: what the tasks and the bounds are about.
     interrupted: whether the work was ended before its time.
+    warnings: of a sweep, the laws that its answers break, as sentences.
     points: every point.
     largest: of a front, what no policy exceeds of the requirement; else null.
     policy_class: of a front, what its policies look at; else null.
@@ -167,6 +168,7 @@ class StudyPage:
     complete: bool = True
     concave_by_theory: bool | None = None
     reports: ReportCount = ReportCount()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of_sweep(cls, study: Study) -> StudyPage:
@@ -188,6 +190,7 @@ class StudyPage:
             objective=objective,
             interrupted=study.interrupted,
             points=tuple(_sweep_point(point, objective.of.name) for point in study.points),
+            warnings=tuple(f"A law is broken: {law.text}." for law in study.broken_laws),
         )
 
     @classmethod
@@ -353,9 +356,9 @@ class StudyPage:
 
 
 def abbreviate(value: object) -> str:
-    """Return a name or a value in one line of at most 40 characters; values that are no text are written as JSON."""
+    """Return a name or a value in at most 40 characters, cut in the middle; what is no text is written as JSON."""
     text = escape_invisible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return cut_middle(text, _LONGEST)
 
 
 def _sweep_point(point: StudyPoint, of: str) -> PagePoint:

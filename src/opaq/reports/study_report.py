@@ -28,11 +28,10 @@ from opaq.reports.study_page import ReportCount, StudyPage
 from opaq.solvers.options import SolveOptions
 from opaq.spec.policy_table import policy_from_dict
 from opaq.spec.problem_part import build_problem
-from opaq.spec.yaml import parse_yaml
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.study.front.frontier import Frontier, policy_file_name
 from opaq.study.front.search import payoff_index, with_threshold
-from opaq.study.sweep.files import PROBLEM_COPY
+from opaq.study.sweep.files import read_problem_copy
 from opaq.study.sweep.journal import BASE, Journal
 from opaq.study.sweep.points import options_with, spec_with
 from opaq.study.sweep.study import Study, load_study
@@ -44,7 +43,6 @@ _USUAL_POINTS = 40  # reports of single points where nothing else is asked for
 _USUAL_SECONDS = 600.0  # for all of them
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _MOST_REASONS = 3  # of reports that could not be made
-_MAX_PROBLEM = 256 << 20
 _MAX_FRONT = 64 << 20
 _MARK = f'"{Frontier.RESULT}"'.encode()  # what holds no such text is not parsed
 
@@ -106,11 +104,7 @@ class SweepSource:
         They are the content of the problem file, the folder its paths are relative to, the options of every solve, and
         the fingerprint of each point by its name. Raises InputError where the copy of the problem is no problem file.
         """
-        path = self.study.folder / PROBLEM_COPY
-        text = read_bytes(path, max_bytes=_MAX_PROBLEM).decode("utf-8-sig", errors="replace")
-        spec = parse_yaml(text, source=str(path)).data
-        if not isinstance(spec, Mapping):
-            raise InputError([Fault("", "is no problem file")], str(path))
+        spec = read_problem_copy(self.study.folder)
         with Journal.open(self.study.folder, write=False) as journal:
             plan, fingerprints = journal.plan(), {point.name: point.fingerprint for point in journal.points()}
         folder = Path(plan.get(BASE, str(self.study.folder)))

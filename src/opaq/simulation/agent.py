@@ -7,9 +7,11 @@ run; `GymAdapter` hands it to the caller, as Stable-Baselines does.
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from opaq.model.arrays import IntArray
 from opaq.model.mdp import positions
 from opaq.model.policy import Policy, PolicyClass, RowKey, row_name
 from opaq.model.problem import Problem
+from opaq.opacity.policies import as_policy
 from opaq.product.compile import compile_problem
 from opaq.product.machine import Branches, Machine
 from opaq.product.trackers import ConditionTracker, TrackerContext, condition_machine, free_memory_of, track_condition
@@ -47,9 +50,10 @@ class PolicyExecutor:
     observation_index: Mapping[str, int]
 
     @classmethod
-    def of(cls, problem: Problem, policy: Policy) -> PolicyExecutor:
+    def of(cls, problem: Problem, policy: Policy | str | os.PathLike[str]) -> PolicyExecutor:
         """Build the rules of a policy for a problem; InputError when it lacks a row for a case that can occur."""
-        check_types({"problem": (problem, Problem, "an opaq.Problem"), "policy": (policy, Policy, "an opaq.Policy")})
+        check_types({"problem": (problem, Problem, "an opaq.Problem")})
+        policy = as_policy(policy, problem)
         product = compile_problem(problem, policy.policy_class)
         complete = product.policy(product.policy_vector(policy)).rows
         setting = TrackerContext.of(problem, policy.policy_class)
@@ -159,41 +163,59 @@ class PolicyExecutor:
 class Agent:
     """Follows a policy through one run after the other: `start`, then `act` in every state, the first included.
 
+    problem: what the policy is for. policy: an object, a file, "uniform" or "return-optimal".
+
     A policy that looks at observations is given what the observer sees with every state. The agent never draws an
     observation itself: that would be another one than the observer's.
     """
 
-    def __init__(self, problem: Problem, policy: Policy) -> None:
+    def __init__(self, problem: Problem, policy: Policy | str | os.PathLike[str]) -> None:
         self.rules = PolicyExecutor.of(problem, policy)
         self._now: AgentState | None = None
 
-    def start(self, state: str, rng: np.random.Generator | None = None) -> None:
-        """Begin a run in a state; `rng` draws the first memory node, where that is random."""
-        self._now = self.rules.begin(state, rng or np.random.default_rng())
+    def start(self, state: str | SupportsIndex, rng: np.random.Generator | None = None) -> None:
+        """Begin a run in a state, given as for `act`; `rng` draws the first memory node, where that is random."""
+        self._now = self.rules.begin(name_state(state), rng or np.random.default_rng())
 
-    def act(self, state: str, rng: np.random.Generator | None = None, *, observation: str | None = None) -> str:
-        """Return the action to take now.
+    @overload
+    def act(self, state: str, rng: np.random.Generator | None = None, *, observation: str | None = None) -> str: ...
+    @overload
+    def act(
+        self, state: SupportsIndex, rng: np.random.Generator | None = None, *, observation: str | None = None
+    ) -> int: ...
+    def act(
+        self, state: str | SupportsIndex, rng: np.random.Generator | None = None, *, observation: str | None = None
+    ) -> str | int:
+        """Return the action to take now: its name or, given the number of a state, its number.
 
-        state: where the run is.
+        state: where the run is: a name or, as an environment of Gymnasium shows it, a number, for which `env.step`
+            takes the number that is returned.
         rng: draws the action, and memory updates where they are random.
         observation: what the observer sees in this state, by its name (with a sign of the last action: "name/sign", as
             `Observer.seen_names` lists them); needed by policies that look at observations, not read by others.
         Raises InputError when the policy has no row for the case, or needs an observation and none is given.
         """
-        rng = rng or np.random.default_rng()
-        now = self._now or self.rules.begin(state, rng)
+        rng, name = rng or np.random.default_rng(), name_state(state)
+        now = self._now or self.rules.begin(name, rng)
         if now.action is not None:
-            now = self.rules.move(now, state, rng)
-        elif self.rules.state_index.get(state) != now.state:
+            now = self.rules.move(now, name, rng)
+        elif self.rules.state_index.get(name) != now.state:
             first = self.rules.problem.mdp.states[now.state]
-            raise InputError([Fault("", f"the run began in '{first}', but the first action is asked for in '{state}'")])
+            raise InputError([Fault("", f"the run began in '{first}', but the first action is asked for in '{name}'")])
         self._now = self.rules.choose(self.rules.observe(now, observation), rng)
-        return self.rules.problem.mdp.actions[self.rules.model_action(self._now)]
+        action = self.rules.model_action(self._now)
+        return self.rules.problem.mdp.actions[action] if isinstance(state, str) else action
 
 
-def _name_by_number(observation: Any) -> str:
-    """Return the state named by a whole number, as models read from Gymnasium name them."""
-    return str(int(observation))
+def name_state(state: Any) -> str:
+    """Return the name of a state that is given by its name or, as models of Gymnasium name them, by a whole number.
+
+    Anything else comes back as it is, to be refused as unknown.
+    """
+    try:
+        return state if isinstance(state, str | bool) else str(operator.index(state))  # type: ignore[return-value]
+    except TypeError:
+        return state  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,17 +224,17 @@ class GymAdapter:
 
     rules: PolicyExecutor
     rng: np.random.Generator
-    state_name: Callable[[Any], str] = _name_by_number
+    state_name: Callable[[Any], str] = name_state
     seen_name: Callable[[Any], str] | None = None
 
     @classmethod
     def of(
         cls,
         problem: Problem,
-        policy: Policy,
+        policy: Policy | str | os.PathLike[str],
         *,
         rng: np.random.Generator | None = None,
-        state_name: Callable[[Any], str] = _name_by_number,
+        state_name: Callable[[Any], str] = name_state,
         seen_name: Callable[[Any], str] | None = None,
     ) -> GymAdapter:
         """Adapt a policy of a problem.

@@ -1,4 +1,4 @@
-"""Runs with what the observer sees and comes to believe: the call `opaq.replay`.
+"""Runs with what the observer sees and comes to believe: the calls `opaq.replay` and `opaq.filter`.
 
 After o_0 .. o_t the observer, who knows the model and expects a policy, believes P(x_t | o_0 .. o_t) of the state (by
 filtering) and P(Z | o_0 .. o_t) of the secret of the whole run (by predicting from that belief to the horizon). Runs
@@ -10,22 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from opaq.beliefs.returns import transition_matrix
 from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
-from opaq.codec import Result
+from opaq.codec import Result, encode
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import Fault, InputError, check_numbers, check_types
-from opaq.model.arrays import ContentEq, FloatArray
+from opaq.model.arrays import ContentEq, FloatArray, IntArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.opacity.filtering import filter_states
+from opaq.opacity.filtering import filter_states, filter_together
+from opaq.opacity.policies import compile_for_policy
 from opaq.product.compile import Product
-from opaq.simulation.runs import MOST_RUNS, Run, compile_for_policy, simulate_product
+from opaq.simulation.runs import MOST_RUNS, Run, simulate_product
 from opaq.simulation.sampling import draw_index
 
 if TYPE_CHECKING:
@@ -49,18 +50,28 @@ def trace_beliefs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tupl
 
     Raises InputError when observations have probability 0 under the policy.
     """
-    beliefs = [filter_beliefs(product, pi, run.observations) for run in runs]
+    beliefs, secrets = _filter_and_predict(product, pi, runs)
+    states = _sum_over_model_states(product, vstack([block for _, block in beliefs]))
+    rows = [np.zeros(len(run.observations), dtype=np.int64) for run in runs]
+    first = 0
+    for time, (numbers, _) in enumerate(beliefs):
+        for row, number in enumerate(numbers):
+            rows[number][time] = first + row
+        first += len(numbers)
+    return tuple(BeliefTrace(run, states[row], shares) for run, row, shares in zip(runs, rows, secrets, strict=True))
+
+
+def _filter_and_predict(
+    product: Product, pi: FloatArray, runs: Sequence[Run]
+) -> tuple[list[tuple[IntArray, Any]], list[FloatArray]]:
+    """Return the beliefs of `filter_together`, and for every run P(Z = z | o_0 .. o_t) as [time, secret value]."""
+    beliefs = filter_together(product, pi, [run.observations for run in runs])
     secrets = [np.zeros((len(run.observations), product.process.num_secrets)) for run in runs]
-    by_time = _group_by_time(beliefs)
-    blocks = [block for _, block in by_time]
     backwards = backward_cost(product.process) <= forward_cost(product.process, _FEW)
-    for time, first, rows in predict_secret(product.process, pi, blocks, backwards=backwards):
-        for number, row in zip(by_time[time][0][first:], rows, strict=False):
+    for time, first, rows in predict_secret(product.process, pi, [block for _, block in beliefs], backwards=backwards):
+        for number, row in zip(beliefs[time][0][first:], rows, strict=False):
             secrets[number][time] = row
-    return tuple(
-        BeliefTrace(run, _sum_over_model_states(product, belief), shares)
-        for run, belief, shares in zip(runs, beliefs, secrets, strict=True)
-    )
+    return beliefs, secrets
 
 
 def filter_beliefs(product: Product, pi: FloatArray, observations: Sequence[str]) -> Any:
@@ -68,20 +79,7 @@ def filter_beliefs(product: Product, pi: FloatArray, observations: Sequence[str]
 
     observations: names of o_0 .. o_t. Raises InputError where they have probability 0 under the policy.
     """
-    rows = []
-    for time, (now, log_probability) in enumerate(filter_states(product, pi, observations)):
-        if not np.isfinite(log_probability):
-            what = f"'{observations[time]}' has probability 0 after what was seen before it"
-            raise InputError([Fault(f"observations[{time}]", what, "give what can be seen of this policy")])
-        rows.append(csr_array(now.reshape(1, -1)))
-    return csr_array(vstack(rows))
-
-
-def _group_by_time(beliefs: Sequence[Any]) -> list[tuple[list[int], Any]]:
-    """Return for every time the runs that have a belief then, and their beliefs as rows."""
-    longest = max((belief.shape[0] for belief in beliefs), default=0)
-    numbers = [[run for run, belief in enumerate(beliefs) if time < belief.shape[0]] for time in range(longest)]
-    return [(runs, csr_array(vstack([beliefs[run][[time]] for run in runs]))) for time, runs in enumerate(numbers)]
+    return csr_array(vstack([block for _, block in filter_together(product, pi, [observations])]))
 
 
 def _sum_over_model_states(product: Product, beliefs: Any) -> Any:
@@ -197,6 +195,8 @@ def _iterate_steps(run: Run | Replay) -> Iterator[tuple[str, str, str, Mapping[s
 
 
 _FEW_RUNS = 3  # replayed where it is not said how many
+_MOST_AT_ONCE = 500  # runs that are replayed together
+_CELLS_AT_ONCE = 20_000_000  # of their beliefs
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -247,7 +247,7 @@ def replay(
     """Replay runs: what the observer believes of the secret after every observation.
 
     problem: an object, the name of a file, or the name of a scenario.
-    policy: the policy the observer expects, an object or the name of a file; None is the uniform policy.
+    policy: the policy the observer expects: an object, a file, "uniform" or "return-optimal"; None is uniform.
     runs: how many to sample (3 unless given), or runs that `simulate` gave.
     observations: instead of runs, what was seen, o_0 .. o_t; it may be shorter than a run.
     seed: the same seed gives the same sampled runs.
@@ -267,14 +267,118 @@ def replay(
     if isinstance(runs, list | tuple):
         check_types({f"runs[{index}]": (run, Run, "an opaq.Run") for index, run in enumerate(runs)})
         return replay_runs(product, pi, runs)
-    count = cast(int, _FEW_RUNS if runs is None else runs)
+    return tuple(each for batch in _replay_sampled(product, pi, runs, seed) for each in batch)
+
+
+def replay_batches(
+    problem: Problem | str | os.PathLike[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+    *,
+    runs: int | None = None,
+    seed: int = 0,
+) -> Iterator[tuple[Replay, ...]]:
+    """Yield the runs that `replay` samples a batch at a time, so that memory does not grow with their number.
+
+    The arguments are those of `replay`. Raises InputError when one of them does not fit.
+    """
+    check_numbers({"seed": (seed, 0, 2**64)}, whole=("seed",))
+    return _replay_sampled(*compile_for_policy(problem, policy), runs, seed)
+
+
+def _replay_sampled(product: Product, pi: FloatArray, runs: Any, seed: int) -> Iterator[tuple[Replay, ...]]:
+    """Yield replays of sampled runs; how many are drawn at a time, by memory, does not change any of them."""
+    count: int = _FEW_RUNS if runs is None else runs
     check_numbers({"runs": (count, 1, MOST_RUNS)}, whole=("runs",))
-    return replay_runs(product, pi, simulate_product(product, pi, count=count, rng=np.random.default_rng(seed)))
+    process, rng = product.process, np.random.default_rng(seed)
+    cells = (process.horizon + 1) * max(process.num_states, process.num_secrets)
+    at_once = min(_MOST_AT_ONCE, max(1, _CELLS_AT_ONCE // cells))
+    for first in range(0, count, at_once):
+        sampled = simulate_product(product, pi, count=min(at_once, count - first), rng=rng)
+        yield replay_runs(product, pi, sampled)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FilterStep(ContentEq):
+    """What the observer believes after one more observation.
+
+    time: 0 .. t.
+    observation: what it sees then.
+    log2_probability: of the observations so far; probabilities of long sequences are too small for a float.
+    secret: value -> P(value | observations so far), of the secret of the whole run.
+    states: state -> P(state now | observations so far), those that are possible.
+    """
+
+    time: int
+    observation: str
+    log2_probability: float
+    secret: Mapping[str, float]
+    states: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Filtering(NotebookView, ContentEq):
+    """What the observer believes along a sequence of observations.
+
+    problem: the problem's name.
+    steps: one per observation.
+    """
+
+    problem: str
+    steps: tuple[FilterStep, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the steps as plain data."""
+        plain: dict[str, Any] = encode(self)
+        return plain
+
+    def to_dataframe(self) -> DataFrame:
+        """Return one line per observation: how likely all so far are, and P(value) of every value of the secret."""
+        names = posterior_columns([step.secret for step in self.steps])
+        lines = [
+            {
+                "time": step.time,
+                "observation": step.observation,
+                "log2_probability": step.log2_probability,
+                **{column: step.secret[value] for value, column in names.items()},
+            }
+            for step in self.steps
+        ]
+        return data_frame(lines, ("time", "observation", "log2_probability", *names.values()))
+
+
+def filter(
+    problem: Problem | str | os.PathLike[str],
+    observations: Sequence[str],
+    policy: Policy | str | os.PathLike[str] | None = None,
+) -> Filtering:
+    """Filter a sequence of observations: what the observer believes of the secret and of the state after each.
+
+    problem: an object, the name of a file, or the name of a scenario.
+    observations: what was seen, o_0 .. o_t, by name; it may be shorter than a run.
+    policy: the policy the observer expects: an object, a file, "uniform" or "return-optimal"; None is uniform.
+
+    Raises InputError when an argument does not fit, or when the observations have probability 0 under the policy.
+    """
+    if isinstance(observations, str):
+        raise InputError([Fault("observations", "is a text", "give a list of observations")])
+    check_types({"observations": (observations, Sequence, "a list of observations")})
+    product, pi = compile_for_policy(problem, policy)
+    (trace,) = trace_beliefs(product, pi, [Run((), (), tuple(observations), "")])
+    logs = [float(log) for _, log in filter_states(product, pi, observations)]
+    names, states = product.problem.mdp.states, csr_array(trace.states)
+    steps = []
+    for time, (seen, shares, log) in enumerate(zip(observations, trace.secrets, logs, strict=True)):
+        row = slice(states.indptr[time], states.indptr[time + 1])
+        possible = zip(states.indices[row].tolist(), states.data[row].tolist(), strict=True)
+        secret = dict(zip(product.secret_values, shares.tolist(), strict=True))
+        steps.append(FilterStep(time, seen, log, secret, {names[state]: share for state, share in sorted(possible)}))
+    return Filtering(product.problem.name, tuple(steps))
 
 
 def replay_runs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:
     """Replay runs of a compiled problem for an observer who expects a policy vector [slot]."""
-    return tuple(_build_replay(product, trace.run, trace.secrets) for trace in trace_beliefs(product, pi, runs))
+    _, secrets = _filter_and_predict(product, pi, runs)
+    return tuple(_build_replay(product, run, shares) for run, shares in zip(runs, secrets, strict=True))
 
 
 def _build_replay(product: Product, run: Run, posteriors: FloatArray) -> Replay:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from opaq.errors import check_numbers
-from opaq.load import as_policy, as_problem
 from opaq.model.arrays import FloatArray, ShortRepr
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.product.compile import Product, compile_problem
+from opaq.opacity.policies import compile_for_policy
+from opaq.product.compile import Product
 from opaq.simulation.sampling import sample_runs
 
 MOST_RUNS = 10**7
@@ -38,7 +38,7 @@ def simulate(
     """Draw independent runs of a policy.
 
     problem: an object, the name of a file, or the name of a scenario.
-    policy: an object or the name of a file; None is the uniform policy.
+    policy: an object, a file, "uniform" or "return-optimal"; None is the uniform policy.
     runs: how many. seed: the same seed gives the same runs.
 
     Raises InputError when an argument does not fit.
@@ -46,18 +46,6 @@ def simulate(
     check_numbers({"runs": (runs, 1, MOST_RUNS), "seed": (seed, 0, 2**64)}, whole=("runs", "seed"))
     product, pi = compile_for_policy(problem, policy)
     return simulate_product(product, pi, count=runs, rng=np.random.default_rng(seed))
-
-
-def compile_for_policy(problem: object, policy: object) -> tuple[Product, FloatArray]:
-    """Compile a problem for a policy, each given in any way, and return the policy as a vector [slot] of the product.
-
-    problem: an object, the name of a file, or the name of a scenario. policy: an object, the name of a file, or None
-    for the uniform policy of the problem's own class. Raises InputError when one of them does not fit.
-    """
-    read = as_problem(problem)
-    chosen = None if policy is None else as_policy(policy, read)
-    product = compile_problem(read, None if chosen is None else chosen.policy_class)
-    return product, product.policy_vector(chosen)
 
 
 def simulate_product(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.kernel_cache import njit
+from opaq.kernel_cache import helper, kernel
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import HiddenProcess, Payoff
 
@@ -30,7 +30,8 @@ def sample_runs(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.r
     draws = rng.random((count, times, 3))
     slots = process.edge_slots
     emission = process.emission
-    states, chosen, seen = _sample_kernel(
+    runs = SampledRuns(*(np.zeros((count, times), np.int64) for _ in range(3)))
+    _sample_kernel(
         process.edge_start,
         process.edge_target,
         process.flow(pi),
@@ -44,8 +45,11 @@ def sample_runs(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.r
         emission.columns,
         emission.values,
         draws,
+        runs.states,
+        runs.slots,
+        runs.observations,
     )
-    return SampledRuns(states, chosen, seen)
+    return runs
 
 
 def score_gradients(
@@ -95,7 +99,7 @@ def draw_index(weights: Any, rng: np.random.Generator) -> int:
     return min(index, int(np.flatnonzero(weights)[-1]))
 
 
-@njit(cache=True, nogil=True)
+@helper
 def _pick(values, first, last, total, draw):
     """Return the index that a uniform draw falls on among weights first .. last - 1 of this total.
 
@@ -112,7 +116,7 @@ def _pick(values, first, last, total, draw):
     return index
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sample_kernel(
     edge_start: Any,
     edge_target: Any,
@@ -127,16 +131,15 @@ def _sample_kernel(
     pair_observation: Any,
     pair_value: Any,
     draws: Any,
-) -> Any:
+    states: Any,
+    slots: Any,
+    seen: Any,
+) -> None:
     """Compiled: draw an edge, then the slot that took it: together the same law as drawing the action first.
 
-    draws: [run, time, 3] uniform numbers for edge, slot and observation. Returns states, slots, observations [run,
-        time].
+    draws: [run, time, 3] uniform numbers for edge, slot and observation. Writes to states, slots, seen [run, time].
     """
     count, times = draws.shape[0], draws.shape[1]
-    states = np.zeros((count, times), np.int64)
-    slots = np.zeros((count, times), np.int64)
-    seen = np.zeros((count, times), np.int64)
     source = edge_start.size - 2
     for run in range(count):
         state = source
@@ -164,4 +167,3 @@ def _sample_kernel(
         row = row_of[state]
         first, last = row_start[row], row_start[row + 1]
         slots[run, times - 1] = _pick(pi, first, last, 1.0, draws[run, 0, 1])
-    return states, slots, seen

@@ -128,7 +128,7 @@ class Comparison(NotebookView, ContentEq, Result):
 
     def __repr__(self) -> str:
         rungs = ", ".join(f"{rung.name} {rung.measurement.opacity.value:.4g}" for rung in self.rungs[:4])
-        more = ", ..." if len(self.rungs) > 4 else ""
+        more = f" and {len(self.rungs) - 4} more" if len(self.rungs) > 4 else ""
         return f"<Comparison of '{self.problem:.40}': {rungs:.100}{more}; {len(self.unreached)} unreached>"
 
     def to_dataframe(self) -> DataFrame:

@@ -18,7 +18,7 @@ from opaq.beliefs.returns import return_gradient, secret_distribution
 from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
 from opaq.model.uncertainty import entropy
 from opaq.opacity.exact import evaluate
-from opaq.opacity.sampled import estimate
+from opaq.opacity.sampled import estimate_thinned
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NO_SECRET = 1e-6  # bits of H(Z) up to which a policy has nothing to hide
 _MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
 _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
-_JUDGING_SEED, _JUDGING_RUNS = 0x0BAC, 1000
+_JUDGING_SEED, _JUDGING_NODES, _LEAST_NODES = 0x0BAC, 4_000, 32  # beliefs of an estimate: in all, and per level
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -84,8 +84,8 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
     error, beliefs, dropped = 0.0, 0, 0.0
     if objective.gradients == "sampled" and within is None:
         rng = np.random.default_rng(_JUDGING_SEED)
-        estimated = estimate(process, pi, samples=_JUDGING_RUNS, rng=rng, leaves=(leaf,), stop=objective.stop)
-        mean, deviation = estimated.means[leaf.name]
+        nodes = max(_JUDGING_NODES // max(process.horizon, 1), _LEAST_NODES)
+        mean, deviation = estimate_thinned(process, pi, nodes=nodes, rng=rng, leaf=leaf, stop=objective.stop)
         score, error = objective.sign * mean / leaf.scale, deviation / leaf.scale
     else:
         stop = objective.stop if within is None else within

@@ -292,10 +292,10 @@ def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget, ...
 
 
 def _sampled_plan(first: int, rescue: int, calm_gain: float) -> Plan:
-    """Plan for gradients that are slow and noisy: short steps, the better start goes on."""
+    """Plan for gradients that are slow and noisy: short steps, the better two starts go on."""
     steps = (6, _MOST_STEPS)
     rounds = tuple(NaturalGradient(max_steps=most, iterations=10, calm_gain=calm_gain) for most in steps)
-    return Plan(rounds, (first, 1), (first,), rescue=rescue)
+    return Plan(rounds, (first, 2), (first,), rescue=rescue)
 
 
-FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=400, climbs_classes=True, cuts_if_large=True)
+FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=20_000, climbs_classes=True, cuts_if_large=True)

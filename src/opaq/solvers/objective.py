@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from opaq.beliefs.evaluation import PolicyEvaluator
 from opaq.beliefs.frozen import FrozenGraph
 from opaq.beliefs.graph import STEP, Budget
 from opaq.beliefs.returns import (
@@ -241,6 +242,9 @@ class LocalObjective(Protocol):
         """Return values and derivatives by the policy vector at some logits [slot]."""
 
 
+_NO_FIT = "a belief graph does not fit the policy that it was built for"
+
+
 class _FrozenObjective:
     """Evaluates an objective exactly at many policies near one.
 
@@ -249,15 +253,33 @@ class _FrozenObjective:
     """
 
     noise = 0.0
+    _evaluator: PolicyEvaluator | None  # None where numpy evaluates the uncertainty
 
     def __init__(self, objective: Objective, theta: FloatArray, leaf: Uncertainty) -> None:
         self._objective, self._leaf = objective, leaf
+        self._requirements, self._thresholds = objective.requirements(), objective.thresholds()
         self._build(objective.process.softmax(theta))
 
     def slopes(self, theta: FloatArray) -> Slopes:
         """Return exact values and derivatives (of what the budget keeps)."""
         pi = self._objective.process.softmax(theta)
-        return with_returns(self._objective, pi, *self._sweep(pi))
+        if self._evaluator is None:
+            return with_returns(self._objective, pi, *self._sweep(pi))
+        at = self._evaluator.evaluate(pi, stop=self._objective.stop)
+        if at is None:
+            self._build(pi)
+            at = self._evaluator.evaluate(pi, stop=self._objective.stop)
+        if at is None:
+            raise InvariantError(_NO_FIT)
+        factor, count = self._objective.sign / self._objective.scale, len(self._requirements)
+        return Slopes(
+            pi=pi,
+            score=factor * at.opacity,
+            score_slope=factor * at.slope,
+            slack=at.payoffs[:count] - self._thresholds,
+            slack_slope=at.payoff_slopes[:count],
+            visits=at.visits,
+        )
 
     def _sweep(self, pi: FloatArray) -> tuple[float, FloatArray]:
         """Return the uncertainty and its slope; builds the graph anew where beliefs that were merged move apart."""
@@ -266,7 +288,7 @@ class _FrozenObjective:
             self._build(pi)
             swept = self._graph.sweep(pi, self._buffers, stop=self._objective.stop)
         if swept is None:
-            raise InvariantError("a belief graph does not fit the policy that it was built for")
+            raise InvariantError(_NO_FIT)
         return swept
 
     def _build(self, pi: FloatArray) -> None:
@@ -275,7 +297,11 @@ class _FrozenObjective:
         self._graph = FrozenGraph.of(
             objective.process, pi, budget=objective.budget, leaf=self._leaf, stop=objective.stop
         )
-        self._buffers = self._graph.buffers()
+        self._evaluator = None
+        if self._leaf.compiled == "opacity":
+            self._evaluator = PolicyEvaluator(self._graph, self._requirements or objective.process.payoffs[:1])
+        else:
+            self._buffers = self._graph.buffers()
 
 
 class _SampledObjective:

@@ -34,6 +34,7 @@ from opaq.model.arrays import FloatArray
 from opaq.model.fingerprint import Parts, digest
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.opacity.policies import locate_policy
 from opaq.solvers.loop import Candidate, SolverCheckpoint
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import OPTIONS, SolveOptions
@@ -370,7 +371,8 @@ def begin_run(folder: Path, source: str, options: Mapping[str, Any]) -> None:
         _refuse_run(folder)
         _refuse_stray_checkpoints(folder)
         path = str(Path(source).absolute()) if Path(source).exists() else source
-        _write(folder, RunRecord(asked={"problem": path, "options": dict(options)}))
+        asked = {**options, "initial_policy": locate_policy(options.get("initial_policy"))}
+        _write(folder, RunRecord(asked={"problem": path, "options": asked}))
     write_text(folder / PROBLEM_FILE, problem_text(source), overwrite=True)
 
 
@@ -384,8 +386,7 @@ def record_question(
     if (folder / RECORD_FILE).exists():
         return
     values: dict[str, Any] = {name: value for name, value in options.to_dict().items() if name in RECORDED_OPTIONS}
-    first = None if initial_policy is None else str(Path(initial_policy).absolute())
-    begin_run(folder, source, values | {"initial_policy": first})
+    begin_run(folder, source, values | {"initial_policy": initial_policy})
 
 
 def _refuse_run(folder: Path) -> None:

@@ -27,7 +27,7 @@ from opaq.beliefs.returns import expected_return, largest_absolute_payoff, round
 from opaq.codec import Result, flat, key, live
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types
-from opaq.load import as_policy, as_problem
+from opaq.load import as_problem
 from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
 from opaq.model.fingerprint import problem_parts
 from opaq.model.policy import Policy, PolicyClass, RowKey
@@ -36,8 +36,9 @@ from opaq.opacity import sampled
 from opaq.opacity.amount import Amount
 from opaq.opacity.exact import policy_slope
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
+from opaq.opacity.policies import as_policy, compile_for_policy
 from opaq.product.compile import Product, compile_problem
-from opaq.simulation.runs import MOST_RUNS, compile_for_policy
+from opaq.simulation.runs import MOST_RUNS
 from opaq.solvers.ladder import Ladder
 from opaq.solvers.loop import Candidate, Progress, StartResult, has_no_secret, judge
 from opaq.solvers.objective import Objective
@@ -54,7 +55,6 @@ from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.runs import finish_run, option_parts, record_question, record_run
 from opaq.solvers.starts import (
-    MOST_DROPPED,
     Attainable,
     BeliefCount,
     Start,
@@ -83,6 +83,7 @@ if TYPE_CHECKING:
 _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
 LIFTED, PERTURBED = "lifted", "perturbed"  # kinds of starts: a policy of a coarser class, and one close to it
 _PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
+_SEARCH_SHARE = 0.96  # of the time limit; what is left is for judging and measuring the answer
 _LEAST_SHARE = 0.5  # seconds for a coarser class, where there is a time limit
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
@@ -228,7 +229,7 @@ def _gradients(options: SolveOptions, factory: SolverFactory, count: BeliefCount
     """Return where gradients come from: by default samples only where a cut graph leaves out too much."""
     if options.gradients != "auto":
         return options.gradients
-    return "sampled" if factory.cuts_if_large and count.dropped > MOST_DROPPED else "exact"
+    return "sampled" if factory.cuts_if_large and count.thin else "exact"
 
 
 def _attainable(objective: Objective) -> Iterator[Attainable]:
@@ -513,13 +514,13 @@ def solve(
         ("state,time") and `memory_nodes` (a memory of so many nodes, free to use).
     solver: "natural", "lagrangian", "primal-dual" (the paper's), another registered name, or a strategy with its
         settings, such as `opaq.PrimalDual(eta=0.5)`. iterations, eta, kappa and exponent are settings of "primal-dual".
-    gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: at most 400, growing from 100;
+    gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: growing from 100 to at most 20,000;
         primal-dual: 2,000, as in the paper), or "auto" (natural): exact where the whole graph fits the budget and is
         not large; else exact on its heaviest beliefs, more of them as the search goes on; sampled only where these
         would leave out more than half of the probability.
     starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
         begin: "mixed", "random", "uniform", "return-optimal" or "secret" (where the secret itself is most uncertain);
-        an `initial_policy` (or its file) is the first of them; one of a coarser class is lifted.
+        an `initial_policy` (or its file or name) is the first of them; one of a coarser class is lifted.
     seed: the same seed gives the same answer; `workers`: at most so many starts run at a time (every core by
         default), which changes nothing else.
     max_beliefs, max_memory (GiB), mass: how much of the belief graph may be kept; what does not fit makes scores lower
@@ -554,10 +555,10 @@ def solve(
     _check(read, factory, chosen)
     wanted = choose_class(read, conditions=chosen.conditions, memory_nodes=chosen.memory_nodes)
     wanted = wanted if policy_class is None else check_class(policy_class, read)
-    first = None if initial_policy is None else as_policy(initial_policy, read)
+    first = None if initial_policy is None else as_policy(initial_policy, read, within=wanted)
     path = None if run_folder is None else Path(run_folder)
     deadline = call.limited_to(chosen.time_limit)
-    with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
+    with interruptible(stop) as own_stop, own_stop.limit(deadline.share(_SEARCH_SHARE)):
         search = Search.prepare(read, wanted, factory, chosen, warm=first, stop=own_stop)
         named_only = isinstance(problem, str | os.PathLike) and policy_class is None and isinstance(solver, str | None)
         if path is not None and named_only and not isinstance(initial_policy, Policy):
@@ -740,8 +741,8 @@ def gradient(
     """Return dH(secret | observations) / d(probability): row -> action -> bits per unit of probability.
 
     problem: an object, the name of a file, or the name of a scenario.
-    policy: an object or the name of a file; None is the uniform policy. Where an action has probability 0 the slope is
-    that at 1e-12: at 0 there may be none.
+    policy: an object, a file, "uniform" or "return-optimal"; None is the uniform policy. Where an action has
+    probability 0 the slope is that at 1e-12: at 0 there may be none.
     samples: estimate it from so many runs, for problems whose belief graph does not fit; None: exact evaluation.
     seed: the same seed gives the same runs.
     budget: how large the belief graph may become; the default budget if None. Sampled runs need none.

@@ -30,7 +30,8 @@ _EVEN = 0.02  # share of the uniform policy in such a start
 _CHEAP_BELIEFS = 150_000  # up to which the whole graph is climbed from the first step on
 _CUTS = (5_000, 30_000, 200_000)  # beliefs in all
 _HOPELESS = 0.9  # probability left out by a cut beyond which larger ones, which take seconds, are not looked at
-MOST_DROPPED = 0.5  # probability that a cut may leave out; beyond it gradients are sampled
+_MOST_DROPPED = 0.5  # probability that a cut may leave out where the whole graph follows in the end
+_MOST_LOST = 0.05  # where it does not: beyond it gradients are sampled
 _NUM_RANDOM = 6  # random policies among those that feasible ones are searched from
 _ENOUGH = 1e-12  # a scaled slack this close to the largest is the largest
 _MAX_STEPS = 200  # from one beginning, for one sharpness
@@ -167,30 +168,31 @@ class BeliefCount:
     beliefs: int  # of the graph of some policy: what one evaluation costs
     whole: bool  # whether all of it fits the budget
     cuts: tuple[Budget, ...]  # growing, the last being the whole budget; () where the whole graph is cheap
-    dropped: float  # the probability that the first of them leaves out, or the whole budget without any
+    thin: bool  # whether they leave out too much: then runs are sampled
 
 
 def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCount:
     """Count the beliefs and, where there are many or they do not fit, choose the cuts that a search begins on.
 
-    A cut keeps the heaviest beliefs of every level, about 5,000, 30,000 or 200,000 in all. Those that leave out more
-    than half of the probability say little, and are not among them; the last one is the whole budget.
+    A cut keeps the heaviest beliefs of every level, about 5,000, 30,000 or 200,000 in all. Those that leave out much of
+    the probability say little, and are not among them; the last one is the whole budget.
     Raises StoppedError when `stop` is requested meanwhile.
     """
     beliefs, whole = count_beliefs(process, budget=budget, stop=stop)
     if whole and beliefs <= _CHEAP_BELIEFS:
-        return BeliefCount(beliefs, True, (), 0.0)
+        return BeliefCount(beliefs, True, (), False)
     pi = process.softmax(np.random.default_rng(0).normal(size=process.num_slots))
     levels = max(process.horizon, 1)
     cuts = [replace(budget, nodes=total // levels) for total in _CUTS if total // levels < budget.nodes]
     cuts = [cut for cut, total in zip(cuts, _CUTS, strict=False) if not whole or total < beliefs]
     cuts.append(budget)
+    most = _MOST_DROPPED if whole else _MOST_LOST
     while True:
         graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, budget=cuts[0])
         stop.check()
         dropped = graph.dropped_mass
-        if dropped <= MOST_DROPPED or dropped > _HOPELESS or len(cuts) == 1:
-            return BeliefCount(beliefs, whole, tuple(cuts), dropped)
+        if dropped <= most or dropped > _HOPELESS or len(cuts) == 1:
+            return BeliefCount(beliefs, whole, tuple(cuts), dropped > most)
         cuts = cuts[1:]
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
 from opaq.errors import Faults, InputError, check_types, describe_value, is_int, is_number, suggestion, whole_fault
-from opaq.model.arrays import SILENT, SLACK, IntArray, divisor, probability_fault, sum_fault
+from opaq.model.arrays import SILENT, SLACK, BoolArray, IntArray, divisor, probability_fault, sum_fault
 from opaq.model.automaton import Automaton
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported, positions
@@ -154,6 +154,8 @@ class Scope:
     labels: Mapping[str, IntArray | None] | None = None  # label -> its states; None: an unusable label
     imported: Imported | None = None  # the model of another file
     variables: Mapping[str, Any] | None = None  # variable -> [state]; {} where the model has none
+    walls: Collection[str] = ()  # cells of a grid that are no states; a sensor's range over them is cut
+    ranges: Mapping[str, BoolArray] | None = field(default_factory=dict)  # sensor of a grid's map -> [state] covered
     rewards: Collection[str] | None = None  # the model's named rewards
     horizon: int | None = None
     discount: float | None = None
@@ -166,13 +168,17 @@ class Scope:
 
     @classmethod
     def of(cls, mdp: MDP, **more: Any) -> Scope:
-        """Return the scope of a finished model: its states, actions, labels and named rewards, and no state variables.
+        """Return the scope of a finished model: its states, actions, labels, named rewards and coordinates.
 
+        The variables are column and row where the states are called (column,row), else x and y of its positions.
         more: further fields of Scope, e.g. horizon=10. Raises InputError if `mdp` is no MDP.
         """
         check_types({"mdp": (mdp, MDP, "an opaq.MDP")})
         states, actions = NameTable("state", mdp.state_index()), NameTable("action", mdp.action_index())
-        return cls(states, actions, mdp.labels, variables={}, rewards=mdp.named_rewards, **more)
+        cells = mdp.cells() if mdp.positions is None else None
+        axes, names = (mdp.positions, ("x", "y")) if cells is None else (cells, ("column", "row"))
+        variables = {} if axes is None else dict(zip(names, axes.T, strict=True))
+        return cls(states, actions, mdp.labels, variables=variables, rewards=mdp.named_rewards, **more)
 
     def cursor(self, value: Any, path: str) -> Cursor:
         """Return a cursor on a value in this scope, with no faults so far; `path` is what faults call it."""

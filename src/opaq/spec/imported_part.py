@@ -5,7 +5,8 @@ scope. What stands beside the key is an option of the format's reader (`constant
 
     model: {prism: robot.prism, constants: {N: 4}, labels: {home: {where: "x = 0 & y = 0"}}}
 
-`start` and `rewards` replace those of the file, `labels` and `named_rewards` are added to them.
+`start`, `rewards` and `positions` replace those of the file, `labels` and `named_rewards` are added to them. The
+positions of a file are its variables column (or col) and row, or x and y, if it has such.
 """
 
 from __future__ import annotations
@@ -14,12 +15,36 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from opaq.errors import describe_value, is_number
+from opaq.errors import describe_value, is_number, suggestion
+from opaq.model.arrays import FloatArray
 from opaq.model.mdp import Imported
 from opaq.spec.cursor import Cursor, Scope, Sources
-from opaq.spec.grammar import NAME, TEXT_SCHEMA, Fields, Key, Kind, Plain, Record, Union, ValueType, map_of, record_type
-from opaq.spec.model_part import LABELS, NAMED_REWARDS, REWARDS, ActionTable, Plant, all_labels, expand_rewards
+from opaq.spec.grammar import (
+    NAME,
+    TEXT_SCHEMA,
+    Fields,
+    Key,
+    Kind,
+    Plain,
+    Record,
+    Union,
+    ValueType,
+    list_schema,
+    map_of,
+    record_type,
+)
+from opaq.spec.model_part import (
+    LABELS,
+    NAMED_REWARDS,
+    POSITIONS,
+    REWARDS,
+    ActionTable,
+    Plant,
+    all_labels,
+    expand_rewards,
+)
 from opaq.spec.sets import START
+from opaq.spec.variables import pair_coordinates, place_states
 
 
 def add_imported(
@@ -64,7 +89,7 @@ def imported_plant(imported: Imported, sources: Sources | None = None) -> Plant:
 
     sources: reads further files that the problem names.
     """
-    mdp = dataclasses.replace(imported.mdp, named_rewards=dict(imported.rewards))
+    mdp = dataclasses.replace(place_states(imported.mdp, imported.variables), named_rewards=dict(imported.rewards))
     scope = Scope.of(mdp, sources=sources, imported=imported)
     return Plant(dataclasses.replace(scope, variables=imported.variables), mdp)
 
@@ -103,6 +128,7 @@ def _overlay(imported: Imported, fields: Fields) -> Plant:
         mdp = mdp if labels is None else dataclasses.replace(mdp, labels=labels)
         scope = dataclasses.replace(scope, labels=known)  # a label that is unusable is known all the same
     start = START.read(fields.at("start").within(scope)) if "start" in fields else None
+    positions = _POSITIONS.read(fields.at("positions").within(scope)) if "positions" in fields else mdp.positions
     choices = ActionTable.of(mdp)
     entries = {"": fields.at("rewards").within(scope)} if "rewards" in fields else {}
     if "named_rewards" in fields:
@@ -116,8 +142,27 @@ def _overlay(imported: Imported, fields: Fields) -> Plant:
         start=mdp.start if start is None else start,
         rewards=rewards.pop("", mdp.rewards),
         named_rewards={**mdp.named_rewards, **rewards},
+        positions=positions,
     )
     return Plant(dataclasses.replace(scope, rewards=mdp.named_rewards), mdp)
+
+
+def _read_positions(cursor: Cursor) -> FloatArray | None:
+    """Return positions [state, 2] from two variables [x, y], or from {state: [x, y]}; None after a fault."""
+    if not isinstance(cursor.value, list | tuple):
+        return POSITIONS.read(cursor)
+    variables, names = cursor.scope.variables or {}, [entry.name() for entry in cursor.items() or []]
+    if len(names) != 2:
+        return cursor.error(f"has {len(names)} variables, not 2", "write [x, y]")
+    for index, name in enumerate(names):
+        if name is not None and name not in variables:
+            cursor.item(index).error(f"unknown variable '{name}'", suggestion(name, variables, kind="variable"))
+    if not set(names) <= set(variables):
+        return None
+    axes = pair_coordinates(variables, *map(str, names))
+    return (
+        cursor.error("are no coordinates", "name two variables that are numbers") if axes is None else axes.positions()
+    )
 
 
 def _expand_labels(cursor: Cursor) -> Cursor:
@@ -157,11 +202,17 @@ OPTIONS = (
     Key("reward", NAME, "Which of the file's rewards is the return; the first if left out."),
     Key("options", ValueType("a mapping", _read_mapping, {"type": "object"}), "Arguments of the environment."),
 )
+_POSITIONS: ValueType[FloatArray] = ValueType(
+    "two variables `[x, y]`, or state -> `[x, y]`; x to the right, y up, or down if the variable is called a row",
+    _read_positions,
+    (list_schema(NAME) | {"minItems": 2, "maxItems": 2}, POSITIONS),
+)
 _OVERLAYS = (
     Key("start", START, "Where the run starts, in place of the file's own start."),
     Key("labels", LABELS, "Labels beside those of the file."),
     Key("rewards", REWARDS, "Rewards in place of the file's own; labels may stand for their states."),
     Key("named_rewards", NAMED_REWARDS, "Further rewards by name, beside those of the file."),
+    Key("positions", _POSITIONS, "Where pictures put the states, in place of the variables col and row or x and y."),
 )
 OPTIONS_OF_KIND: dict[str, tuple[str, ...]] = {}  # kind -> the options it takes
 IMPORTED: Union[Plant] = Union.of(

@@ -30,6 +30,7 @@ from opaq.spec.grammar import (
     Record,
     ValueType,
     all_or_none,
+    list_schema,
     map_of,
     mapping_schema,
     unique_names,
@@ -432,6 +433,7 @@ def build_mdp(
     rewards: Any = None,
     named_rewards: Any = None,
     labels: Any = None,
+    positions: Any = None,
     faults: Faults | None = None,
     path: str = "model",
 ) -> MDP:
@@ -444,11 +446,13 @@ def build_mdp(
     rewards: {state: number}, {state: {action: number}} or an array [state] or [state, action]; none by default.
     named_rewards: further rewards by name, each written as `rewards` are; requirements of the task refer to them.
     labels: {label: states}; secrets, sensors, guards and formulas refer to labels.
+    positions: {state: [x, y]}, x to the right and y up: where pictures put every state.
     faults: collects every fault instead of raising InputError; the model is then None when it is unusable.
     path: what faults call the model.
     """
     spec = {"transitions": transitions, "start": start}
     spec |= drop_none(states=states, actions=actions, rewards=rewards, named_rewards=named_rewards, labels=labels)
+    spec |= drop_none(positions=positions)
     return read_with_faults(lambda cursor: mdp_of(MODEL.read(cursor)), Scope().cursor(spec, path), faults)
 
 
@@ -457,7 +461,7 @@ def mdp_of(plant: Plant | None) -> MDP | None:
     return None if plant is None else plant.mdp
 
 
-def _check_label(cursor: Cursor, label: str) -> None:
+def check_label(cursor: Cursor, label: str) -> None:
     """Note a label that guards could not mention: a word or a sign that has a meaning of its own there.
 
     cursor: where the fault is noted; label: e.g. "true", "*" and "a&b" are refused.
@@ -479,7 +483,7 @@ def _read_labels(cursor: Cursor) -> dict[str, IntArray | None] | None:
     labels: dict[str, IntArray | None] = dict(cursor.scope.labels or {}) if cursor.scope.imported else {}
     known = dict(labels)
     for label, entry in entries.items():
-        _check_label(entry, label)
+        check_label(entry, label)
         labels[label] = read_states(entry.within(replace(cursor.scope, labels=known)))
         if cursor.scope.imported:
             known[label] = labels[label]
@@ -508,18 +512,25 @@ def _warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
         cursor.warn(f"{count} never reached from the start: {list_names(missed)}")
 
 
-def model_scope(fields: Fields, states: NameTable, actions: NameTable) -> Scope:
+def model_scope(fields: Fields, states: NameTable, actions: NameTable, variables: Plain | None) -> Scope:
     """Return what the other keys of a model may refer to: its states and actions, and its labels, which are read.
 
     fields: the `model` or `grid` mapping.
     states, actions: their names; without an index when they could not be read.
+    variables: the coordinates of the states, by name; None when they could not be read.
     """
-    scope = replace(fields.cursor.scope, states=states, actions=actions, labels={}, variables={})
+    scope = replace(fields.cursor.scope, states=states, actions=actions, labels={}, variables=variables)
     return replace(scope, labels=fields.read("labels", scope)) if "labels" in fields else scope
 
 
 def assemble(
-    fields: Fields, scope: Scope, *, choices: ActionTable | None, start: FloatArray | None, where: Cursor
+    fields: Fields,
+    scope: Scope,
+    *,
+    choices: ActionTable | None,
+    start: FloatArray | None,
+    where: Cursor,
+    positions: FloatArray | None = None,
 ) -> Plant:
     """Build the model of a `model` or a `grid` mapping; its rewards are read here.
 
@@ -527,6 +538,7 @@ def assemble(
     scope: what the rewards may refer to, its states, actions and labels among them.
     choices, start: the other parts; None when they are unusable.
     where: gets the warning about states that are never reached.
+    positions: of the states, if they have any.
     """
     rewards, named_rewards = fields.read("rewards", scope), fields.read("named_rewards", scope)
     labels, states, actions = all_labels(scope.labels), scope.states, scope.actions
@@ -535,7 +547,7 @@ def assemble(
     of_choice = expand_rewards(rewards, choices, actions)
     named = {name: expand_rewards(amounts, choices, actions) for name, amounts in (named_rewards or {}).items()}
     arrays = (choices.choice_start, choices.choice_action, choices.transitions)
-    mdp = MDP(states.listed, actions.listed, start, *arrays, of_choice, labels, named)
+    mdp = MDP(states.listed, actions.listed, start, *arrays, of_choice, labels, named, positions)
     _warn_unreachable(where, mdp)
     unusable = named_rewards is None and "named_rewards" in fields
     return Plant(replace(scope, rewards=None if unusable else named), mdp)
@@ -552,14 +564,17 @@ def _make(fields: Fields) -> Plant:
         fields.require("actions", "list the actions")
     entries = _read_entries(fields.at("transitions")) if by_array else None
     states, actions = (_list_names(fields, key, entries) for key in ("states", "actions"))
-    scope = model_scope(fields, NameTable.of("state", states), NameTable.of("action", actions))
+    tables = NameTable.of("state", states), NameTable.of("action", actions)
+    positions = fields.read("positions", replace(fields.cursor.scope, states=tables[0]))
+    axes = {} if positions is None else {"x": positions[:, 0], "y": positions[:, 1]}
+    scope = model_scope(fields, *tables, None if positions is None and "positions" in fields else axes)
     choices = None
     if entries is not None:
         choices = _check_entries(fields.at("transitions").within(scope), entries)
     elif not by_array:
         choices = fields.read("transitions", scope)
     start = fields.read("start", scope)
-    return assemble(fields, scope, choices=choices, start=start, where=fields.at("states"))
+    return assemble(fields, scope, choices=choices, start=start, where=fields.at("states"), positions=positions)
 
 
 def _list_names(fields: Fields, key: str, entries: _TransitionEntries | None) -> tuple[str, ...] | None:
@@ -588,11 +603,42 @@ def _parts(mdp: MDP, scope: Scope) -> Plain:
         "rewards": _write_rewards(mdp, mdp.rewards),
         "named_rewards": {name: _write_rewards(mdp, amounts) for name, amounts in mdp.named_rewards.items()},
         "labels": dict(mdp.labels),
+        "positions": mdp.positions,
     }
+
+
+def _read_positions(cursor: Cursor) -> FloatArray | None:
+    """Return positions [state, 2] from {state: [x, y]}; None after a fault, such as a state without one."""
+    entries, states = cursor.entries(), cursor.scope.states
+    if entries is None or states.index is None:
+        return None
+    positions, before = np.full((len(states), 2), np.nan), len(cursor.faults.errors)
+    for key, entry in entries.items():
+        state, pair = states.find(cursor.child(key, key)), entry.items()
+        if pair is not None and len(pair) != 2:
+            entry.error(f"has {len(pair)} numbers, not 2", "write [x, y]")
+        elif pair is not None:
+            read = all_or_none([number.number() for number in pair])
+            if state is not None and read is not None:
+                positions[state] = read
+    missing = [name for name, given in zip(states.listed, np.isfinite(positions[:, 0]), strict=True) if not given]
+    if missing and len(cursor.faults.errors) == before:
+        cursor.error(f"no position for {list_names(missing)}", "give every state one, or remove them all")
+    return None if len(cursor.faults.errors) > before else positions
+
+
+def _write_positions(positions: FloatArray, scope: Scope) -> Plain:
+    """Return {state: [x, y]}; whole numbers are written as such."""
+    plain = [[int(each) if each == int(each) else each for each in pair] for pair in positions.tolist()]
+    return dict(zip(scope.states.listed, plain, strict=True))
 
 
 _LABELS: ValueType[Any] = map_of(STATES, "label -> states", ref="labels")
 LABELS: ValueType[Any] = replace(_LABELS, read=_read_labels)
+_PAIR = list_schema({"type": "number"}) | {"minItems": 2, "maxItems": 2}
+POSITIONS: ValueType[FloatArray] = ValueType(
+    "state -> `[x, y]`, x to the right and y up", _read_positions, mapping_schema(_PAIR, least=1), _write_positions
+)
 _LEADS = "say where every action leads: {state: {action: {next: probability}}}"
 MODEL: Record[Any] = Record(
     "model",
@@ -605,6 +651,7 @@ MODEL: Record[Any] = Record(
         Key("rewards", REWARDS, "What is earned at every time 0 .. horizon."),
         Key("named_rewards", NAMED_REWARDS, "Further rewards, to which requirements of the task refer."),
         Key("labels", LABELS, "Secrets, sensors, guards and formulas refer to labels."),
+        Key("positions", POSITIONS, "Where pictures put every state; regions and `where` refer to `x` and `y`."),
     ),
     _make,
     _parts,

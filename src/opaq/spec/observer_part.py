@@ -37,7 +37,6 @@ from opaq.spec.grammar import (
     ValueType,
     accept_object,
     attributes,
-    build_from_keys,
     list_schema,
     map_of,
     mapping_schema,
@@ -56,7 +55,7 @@ from opaq.spec.rows import (
     rows_by_name,
     write_rows,
 )
-from opaq.spec.sets import STATES
+from opaq.spec.sets import STATES, read_range
 
 _MAX_ENTRIES = 20_000_000  # of the emissions that noise leaves
 _MAX_ALIKE = 2_000  # observations that noise may take for each other
@@ -175,23 +174,29 @@ def _compose(emission: SparseRows, channel: SparseRows) -> SparseRows:
 _DETECTS = "give the probability that it fires in its range"
 
 
-def _make_sensor(covers: Any, detects: float, false_alarm: float) -> Sensor:
-    """Return a sensor without a name; it gets that of the key it stands under.
+def _make_sensor(fields: Fields) -> Sensor | None:
+    """Return a sensor without a name, which is the key it stands under; None after a fault.
 
-    covers: its states; detects, false_alarm: the probability that it fires there and elsewhere.
+    fields: `covers` is needed: that of a sensor which a map draws is there by now.
     """
+    fields.require("covers", "list the states, cells or labels in its range")
+    covers, detects, false_alarm = (fields.read(key) for key in ("covers", "detects", "false_alarm"))
+    if covers is None or detects is None or false_alarm is None:
+        return None
     return Sensor("", covers, detects, false_alarm)
 
 
+_COVERS = dataclasses.replace(STATES, read=read_range)
+_COVERS_HELP = "Where it can detect; walls are cut. Left out, it is what the map of a grid gives the sensor."
 _SENSOR: Record[Sensor] = Record(
     "sensor",
     "Sensors fire independently; the observation is the set that fired, e.g. `A+B`.",
     (
-        Key("covers", STATES, "Where it can detect.", required="list the states, cells or labels in its range"),
+        Key("covers", _COVERS, _COVERS_HELP),
         Key("detects", PROBABILITY, "The probability that it fires where it covers.", required=_DETECTS),
         Key("false_alarm", PROBABILITY, "The probability that it fires elsewhere.", default=0.0),
     ),
-    build_from_keys(_make_sensor, "covers", "detects", "false_alarm"),
+    _make_sensor,
     attributes("covers", "detects", "false_alarm"),
 )
 _SENSORS = map_of(_SENSOR.shape, "name -> sensor")
@@ -210,7 +215,7 @@ def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
     for key, entry in entries.items():
         if JOINS in key:
             entry.error(f"'{key}' cannot name a sensor", f"'{JOINS}' joins the sensors that fire together")
-    sensors, states = _SENSORS.read(cursor), cursor.scope.states
+    sensors, states = _SENSORS.read(_add_ranges(cursor)), cursor.scope.states
     if null in entries:
         return entries[str(null)].error("is also the name for no sensor at all", "rename it or set 'null'")
     if null is None or sensors is None or states.index is None or any(JOINS in name for name in sensors):
@@ -222,6 +227,23 @@ def _read_sensors(cursor: Cursor, null: str | None) -> SensorSet | None:
         for fault in error.faults:
             cursor.error(fault.message, fault.advice)
     return None
+
+
+def _add_ranges(cursor: Cursor) -> Cursor:
+    """Return the cursor of sensors in which those without `covers` have the range that the map of a grid draws.
+
+    A sensor of the map that is not among them is a warning.
+    """
+    drawn, listed, states = cursor.scope.ranges, cursor.value, cursor.scope.states
+    unknown = np.zeros(len(states) if states.index is not None else 0, dtype=bool)
+    for name in (drawn or {}).keys() - {str(name) for name in listed}:
+        cursor.warn(f"has no sensor '{name}', which the map draws", "it is left out")
+
+    def add(name: str, sensor: Any) -> Any:
+        wants = isinstance(sensor, Mapping) and "covers" not in sensor and (drawn is None or name in drawn)
+        return {"covers": unknown if drawn is None else drawn[name], **sensor} if wants else sensor
+
+    return replace(cursor, value={name: add(str(name), sensor) for name, sensor in listed.items()})
 
 
 def _write_sensors(sensor_set: SensorSet) -> Plain:

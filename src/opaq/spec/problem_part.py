@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import Any
 
 from opaq.errors import Faults, check_types, describe_value
-from opaq.model.mdp import MDP
+from opaq.model.mdp import MDP, Imported
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import MAX_HORIZON, Problem, Task, check_uncertainty, discount_fault
 from opaq.spec.cursor import Cursor, Scope, Sources, read_with_faults
 from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, ValueType, choose_key, raw_value, whole
 from opaq.spec.grid_part import GRID
-from opaq.spec.imported_part import IMPORTED, IMPORTED_SHAPE, read_imported
+from opaq.spec.imported_part import IMPORTED, IMPORTED_SHAPE, imported_plant, read_imported
 from opaq.spec.model_part import MODEL, Plant
 from opaq.spec.observer_part import ANY_OBSERVER
 from opaq.spec.policy_part import ANY_POLICY
@@ -33,7 +33,8 @@ VERSION = 1
 def build_problem(spec: Mapping[str, Any], *, sources: Sources | None = None, faults: Faults | None = None) -> Problem:
     """Build a problem from a mapping with the keys of a problem file.
 
-    spec: the mapping; the values of model, observer, secret, task and policy may also be finished objects.
+    spec: the mapping; the values of model, observer, secret, task and policy may also be finished objects, the model
+        also what `read_gymnasium` or `read_prism` returned.
     sources: reads the models and automata of other files that the mapping names; without it there may be none.
     faults: collects every fault instead of raising InputError; the problem is then None when it is unusable.
     """
@@ -126,9 +127,11 @@ def _plant(fields: Fields) -> Plant:
 def _read_model(cursor: Cursor) -> Plant | None:
     """Return the plant of `model`: stated by names or arrays, a grid, a model of another tool, or a finished one.
 
-    cursor: an opaq.MDP, or a mapping whose keys tell which of the others it is. None after a fault.
+    cursor: an opaq.MDP, an Imported, or a mapping whose keys tell which of the others it is. None after a fault.
     """
     value = cursor.value
+    if isinstance(value, Imported):
+        return imported_plant(value, cursor.scope.sources)
     if isinstance(value, MDP):
         return Plant(Scope.of(value, sources=cursor.scope.sources), value)
     own = {key.name for key in MODEL.keys}

@@ -1,13 +1,14 @@
 """Sets of states, the start, and partitions of the states.
 
-states  ::= label | state | cell | [states, ...] | {where: expression} | truth values [state]
+states  ::= label | state | cell | region | [states, ...] | truth values [state]
+region  ::= {where: expression} | {rectangle: [x0, y0, x1, y1]} | {disc: [x, y, r]}
 start   ::= state | [state, ...] (each as likely) | {state: probability} | array [state]
 classes ::= true (the state itself) | states (in it or not) | {class: states}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,28 +29,34 @@ from opaq.spec.grammar import (
     single_key_schema,
 )
 from opaq.spec.rows import SHARES, check_shape, read_array, read_distribution, write_shares
-from opaq.spec.variables import ExpressionError, holds
+from opaq.spec.variables import ExpressionError, find_coordinates, holds
 
 CLASS_FORMS = "true, a label, a list of states, or a mapping {class: states}"
+REGION_FORMS = '{where: "..."}, {rectangle: [x0, y0, x1, y1]} or {disc: [x, y, r]}'
+_SHAPES = {"rectangle": ("x0", "y0", "x1", "y1"), "disc": ("x", "y", "r")}  # shape -> its numbers
+_ROUNDING = 1e-9  # of a squared distance
 _REST = "other"  # the class of the states that are in no class
 START_ADVICE = "say where the run starts: a state, or {state: probability}"
 
 
-def read_states(cursor: Cursor) -> IntArray | None:
+def read_states(cursor: Cursor, *, skipped: Collection[str] = ()) -> IntArray | None:
     """Return a set of states, ascending.
 
-    cursor: a label, a state, a cell, a list of these, {where: expression}, or an array of truth values.
+    cursor: a label, a state, a cell, a region, a list of these, or an array of truth values.
+    skipped: names of cells that are no states and are left out without a fault.
     A pair of integers is one cell, unless both are states. Returns None after a fault, or when states are not known.
     """
     value, names = cursor.value, cursor.scope
-    if _is_expression(value):
-        value = _evaluate_expression(cursor)
+    if is_region(value):
+        value = read_region(cursor)
     if is_masked(value):
         return cursor.error(*MASKED)
     if isinstance(value, np.ndarray) and value.dtype == bool:
         return _mark_states(value, cursor, names.states)
     if value is None and cursor.value is not None:
         return None
+    if cell_name(value) in skipped and not isinstance(value, np.ndarray):
+        return ints([])
     if _is_one_cell(value, names) or not isinstance(value, list | tuple | np.ndarray):
         return _read_entry(cursor)
     cells = _read_cells(value, names.states)
@@ -58,7 +65,7 @@ def read_states(cursor: Cursor) -> IntArray | None:
     seen: set[str] = set()
     sets: list[IntArray | None] = []
     for entry in cursor.items() or []:
-        states = _read_entry(entry)
+        states = ints([]) if cell_name(entry.value) in skipped else _read_entry(entry)
         text = cell_name(entry.value) or str(entry.value)
         if states is not None and text in seen:
             entry.error(f"'{text}' is listed twice", "keep one of them")
@@ -71,30 +78,44 @@ def read_states(cursor: Cursor) -> IntArray | None:
 
 
 def read_only_states(cursor: Cursor) -> IntArray | None:
-    """Return a set of states where nothing else makes sense: true, null and mappings but {where: ...} are faults.
+    """Return a set of states where nothing else makes sense: true, null and mappings but regions are faults.
 
     cursor: as for `read_states`. Returns the states ascending; None after a fault.
     """
-    if (isinstance(cursor.value, bool | Mapping) and not _is_expression(cursor.value)) or cursor.value is None:
+    if (isinstance(cursor.value, bool | Mapping) and not is_region(cursor.value)) or cursor.value is None:
         return cursor.wrong("a label or a list of states")
     return read_states(cursor)
 
 
-def _is_expression(value: Any) -> bool:
-    """Return whether a value is {where: expression}."""
-    return isinstance(value, Mapping) and set(value) == {"where"} and isinstance(value["where"], str)
+def read_range(cursor: Cursor) -> IntArray | None:
+    """Return the states that a sensor covers, ascending: as `read_states`, where cells that are walls are cut.
+
+    cursor: any set of states; a range that is left empty by that is a warning. Returns None after a fault.
+    """
+    states = read_states(cursor, skipped=cursor.scope.walls)
+    if states is not None and not states.size and cursor.scope.walls:
+        cursor.warn("has no free cell", "the sensor detects nothing")
+    return states
+
+
+def is_region(value: Any) -> bool:
+    """Return whether a value is {where: expression}, {rectangle: [x0, y0, x1, y1]} or {disc: [x, y, r]}."""
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return False
+    ((key, inside),) = value.items()
+    return key in _SHAPES or (key == "where" and isinstance(inside, str))
 
 
 def read_start(cursor: Cursor) -> FloatArray | None:
     """Return the start as an array of probabilities [state]; None after a fault.
 
-    cursor: a state, {state: probability}, a list of states (each as likely), {where: expression}, or an array [state].
+    cursor: a state, {state: probability}, a list of states (each as likely), a region, or an array [state].
         A list that has a decimal number in it is an array: [0.5, 0.5]; a list of integers is one of names.
     """
     value, states = cursor.value, cursor.scope.states
     if _is_vector(value):
         return _read_start_vector(cursor)
-    if isinstance(value, Mapping) and not _is_expression(value):
+    if isinstance(value, Mapping) and not is_region(value):
         shares = read_distribution(cursor, states)
     elif isinstance(value, str | list | tuple | np.ndarray | Mapping) or is_int(value):
         shares = _read_uniform(cursor)
@@ -116,7 +137,7 @@ def _read_classes(cursor: Cursor) -> StateClasses | None:
     value, states = cursor.value, cursor.scope.states
     if value is False or value is None:
         return cursor.wrong(CLASS_FORMS)
-    if isinstance(value, Mapping) and not _is_expression(value):
+    if isinstance(value, Mapping) and not is_region(value):
         return _read_partition(cursor)
     if value is True:
         return None if states.index is None else StateClasses(states.listed, ints(range(len(states))))
@@ -154,17 +175,47 @@ def _write_classes(classes: StateClasses, scope: Scope) -> bool | dict[str, list
     }
 
 
-def _evaluate_expression(cursor: Cursor) -> BoolArray | None:
-    """Return [state] -> whether {where: expression} holds; None after a fault, or when variables are not known."""
-    expression, variables = cursor.child("where", cursor.value["where"]), cursor.scope.variables
+def read_region(cursor: Cursor) -> BoolArray | None:
+    """Return [state] -> whether it is in a region; None after a fault, or when variables are not known.
+
+    cursor: as `is_region` has it; its scope has the variables, and the coordinates among them.
+    """
+    ((kind, value),) = cursor.value.items()
+    region, variables = cursor.child(kind, value), cursor.scope.variables
     if variables is None:
         return None
+    if kind in _SHAPES:
+        return _read_shape(region, kind)
     if not variables:
-        return expression.error("the model has no state variables", "list the states or use a label")
+        return region.error("the model has no state variables", "list the states or use a label")
     try:
-        return holds(expression.value, variables)
+        return holds(region.value, variables)
     except ExpressionError as error:
-        return expression.error(str(error))
+        return region.error(str(error))
+
+
+def _read_shape(cursor: Cursor, kind: str) -> BoolArray | None:
+    """Return [state] -> whether its coordinates are in a rectangle or a disc, their edges included.
+
+    cursor: [x0, y0, x1, y1], opposite corners, or [x, y, r]; kind: "rectangle" or "disc".
+    """
+    entries, words = cursor.items(), _SHAPES[kind]
+    if entries is None:
+        return None
+    if len(entries) != len(words):
+        return cursor.error(f"has {len(entries)} numbers, not {len(words)}", f"write [{', '.join(words)}]")
+    read = [entry.number(low=0 if word == "r" else -np.inf) for entry, word in zip(entries, words, strict=True)]
+    numbers = [each for each in read if each is not None]
+    axes = find_coordinates(cursor.scope.variables or {})
+    if axes is None:
+        return cursor.error("the model has no coordinates", "give it positions, list the states or use a label")
+    if len(numbers) < len(read):
+        return None
+    x, y = axes.x, axes.y
+    if kind == "disc":
+        return np.asarray((x - numbers[0]) ** 2 + (y - numbers[1]) ** 2 <= numbers[2] ** 2 + _ROUNDING)
+    (left, right), (low, high) = sorted(numbers[::2]), sorted(numbers[1::2])
+    return np.asarray((x >= left) & (x <= right) & (y >= low) & (y <= high))
 
 
 def _mark_states(mask: BoolArray, cursor: Cursor, states: NameTable) -> IntArray | None:
@@ -208,11 +259,13 @@ def _read_cells(value: Any, states: NameTable) -> IntArray | None:
 def _read_entry(cursor: Cursor) -> IntArray | None:
     """Return the states of one entry: those of a label, or one state; a state wins over a label of the same name.
 
-    cursor: a name, a cell, or {where: expression}.
+    cursor: a name, a cell, or a region.
     Returns None after noting an unknown name, or when names are not known.
     """
+    if isinstance(cursor.value, Mapping) and not is_region(cursor.value):
+        return cursor.wrong("a name or a region", f"write {REGION_FORMS}")
     index, labels, value = cursor.scope.states.index, cursor.scope.labels, cursor.value
-    if _is_expression(value):
+    if is_region(value):
         return read_states(cursor)
     text = str(value) if isinstance(value, str) or is_int(value) else None
     if text is None or (index is not None and (text in index or cell_name(text) in index)):
@@ -307,14 +360,22 @@ _CELL = list_schema({"type": "integer", "minimum": 0}) | {
     "minItems": 2,
     "maxItems": 2,
 }
-_WHERE: ValueType[Any] = raw_value(
-    "`{where: expression}` over state variables",
-    single_key_schema("where", TEXT_SCHEMA)
-    | {
-        "description": "The states of an imported model in which an expression over its state variables holds, "
-        'e.g. {where: "x + y < 3"}.'
+REGION: ValueType[Any] = raw_value(
+    "a region",
+    {
+        "anyOf": [
+            single_key_schema("where", TEXT_SCHEMA),
+            *(
+                single_key_schema(
+                    shape, list_schema({"type": "number"}) | {"minItems": len(words), "maxItems": len(words)}
+                )
+                for shape, words in _SHAPES.items()
+            ),
+        ],
+        "description": 'The states in which an expression over the state variables holds, e.g. {where: "x + y < 3"}, '
+        "or whose coordinates are in a shape, its edges included: {rectangle: [x0, y0, x1, y1]} or {disc: [x, y, r]}.",
     },
-    ref="where",
+    ref="region",
 )
 STATE: ValueType[int] = ValueType(
     "a state, or a grid cell `[column, row]`",
@@ -323,9 +384,10 @@ STATE: ValueType[int] = ValueType(
     ref="state",
 )
 STATES: ValueType[IntArray] = ValueType(
-    "a label, a state, a grid cell, `{where: expression}`, or a list of these",
+    "a label, a state, a grid cell, a region, or a list of these; a region is `{where: expression}` over state "
+    "variables (of grids: `column`, `row`), `{rectangle: [x0, y0, x1, y1]}` or `{disc: [x, y, r]}`",
     read_states,
-    (STATE, _WHERE, list_schema((STATE, _WHERE))),
+    (STATE, REGION, list_schema((STATE, REGION))),
     write_states,
     ref="states",
 )

@@ -1,4 +1,4 @@
-"""Evaluate expressions over state variables, such as `x = 3 & !(fuel < 2)`, for all states at once.
+"""Evaluate expressions over state variables, such as `x = 3 & !(fuel < 2)`, for all states at once; find coordinates.
 
 A text and an array per variable come in, one array over states goes out. Values are numbers or truth values, which do
 not mix: `x + (y = 1)` is refused.
@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opaq.lexer import InLine, Tokens
+from opaq.model.arrays import FloatArray, floats
+from opaq.model.mdp import MDP
 
 _Value = NDArray[Any]  # one entry a state, or a single one for all
 
@@ -35,6 +38,7 @@ class ExpressionError(ValueError):
     """Raised for a text that is no expression over the variables; the message says where and why."""
 
 
+_ACROSS = re.compile(r"^(?:column|col|x)|(?:column|col|x)$", re.IGNORECASE)  # the variable of x; its partner has row, y
 _STYLE = InLine("an expression", ExpressionError)
 
 
@@ -64,6 +68,54 @@ def holds(text: str, variables: Mapping[str, Any]) -> NDArray[np.bool_]:
     if value.dtype.kind != "b":
         raise ExpressionError("is a number, but a condition is needed, such as x = 1")
     return value
+
+
+class Coordinates(NamedTuple):
+    """Where the states are, by two of their variables; down: whether y counts down, as rows do."""
+
+    x: NDArray[Any]  # [state]
+    y: NDArray[Any]  # [state]
+    down: bool
+
+    def positions(self) -> FloatArray:
+        """Return [state, 2]: x to the right and y up, as pictures take them."""
+        return floats(np.stack([self.x, -self.y if self.down else self.y], axis=1))
+
+
+def find_coordinates(variables: Mapping[str, Any]) -> Coordinates | None:
+    """Return the coordinates among state variables: column (or col) and row, or x and y; None where there are none.
+
+    variables: name -> an array over states. Pairs that share a beginning or an ending count too (taxi_col and taxi_row,
+    ax and ay); the plain names come first, then the order of `variables`. A pair that is the same everywhere is none.
+    """
+    pairs = [
+        (name, name[: match.start()] + word + name[match.end() :], match.group() != name)
+        for name in variables
+        for match in _ACROSS.finditer(name)
+        for word in (("y", "Y") if len(match.group()) == 1 else ("row", "Row", "ROW"))
+    ]
+    for name, partner, _ in sorted(pairs, key=lambda pair: pair[2]):
+        if partner in variables and (axes := pair_coordinates(variables, name, partner)) is not None:
+            return axes
+    return None
+
+
+def place_states(mdp: MDP, variables: Mapping[str, Any]) -> MDP:
+    """Return the model with the positions that its variables give it, unless it has some already."""
+    axes = find_coordinates(variables) if mdp.positions is None else None
+    return mdp if axes is None else replace(mdp, positions=axes.positions())
+
+
+def pair_coordinates(variables: Mapping[str, Any], across: str, along: str) -> Coordinates | None:
+    """Return the coordinates that two variables give; None where they are no numbers, or the same in all states.
+
+    across: the variable of x; along: that of y, which counts down if it is called a row.
+    """
+    x, y = (np.asarray(variables[name]) for name in (across, along))
+    numbers = x.dtype.kind in "iuf" and y.dtype.kind in "iuf"
+    if not numbers or not (np.ptp(x) or np.ptp(y)):
+        return None
+    return Coordinates(x.astype(np.float64), y.astype(np.float64), down="row" in along.lower())
 
 
 class _Parser:

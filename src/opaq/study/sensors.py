@@ -11,15 +11,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from opaq.codec import Result, flat, key, live
-from opaq.display import NotebookView
+from opaq.display import NotebookView, data_frame
 from opaq.errors import Fault, InputError, is_flag
-from opaq.load import as_policy
 from opaq.model.arrays import BoolArray, ContentEq, FloatArray, SparseRows
 from opaq.model.observer import (
     JOINS,
@@ -35,6 +34,7 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.policies import as_policy
 from opaq.product.compile import compile_problem
 from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import class_name
@@ -42,6 +42,9 @@ from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.study.arguments import read_arguments
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _EQUAL = 1e-12  # rates this close are the same
 
@@ -358,6 +361,26 @@ class SensorRanking(NotebookView, ContentEq, Result):
         """Sensor -> what its removal gains, those that cost most first."""
         return {trial.sensor: trial.gain for trial in self.trials if trial.change == _REMOVED}
 
+    def to_dataframe(self) -> DataFrame:
+        """Return one line per trial: the sensor, its change, what that gains, and what the policy hides and earns."""
+        gains = ("gain", "gain_lower", "gain_upper")
+        columns = ("sensor", "change", *gains, self.base.of.name, "return", "status", "seconds")
+        lines = [
+            {
+                "sensor": trial.sensor,
+                "change": trial.change,
+                "gain": float(trial.gain),
+                "gain_lower": trial.gain.lower,
+                "gain_upper": trial.gain.upper,
+                self.base.of.name: float(trial.measurement.uncertainty),
+                "return": trial.measurement.expected_return,
+                "status": None if trial.status is None else trial.status.name.lower(),
+                "seconds": trial.seconds,
+            }
+            for trial in self.trials
+        ]
+        return data_frame(lines, columns)
+
     def __repr__(self) -> str:
         costs = ", ".join(f"{name:.20} {cost}" for name, cost in list(self.costs.items())[:4])
         return f"<SensorRanking of '{self.problem:.40}': {len(self.costs)} sensors; {costs:.80}>"
@@ -370,6 +393,7 @@ def sensors(
     fixed: bool = False,
     changes: Sequence[str] = CHANGES,
     null: str | None = None,
+    initial_policy: Policy | str | os.PathLike[str] | None = None,
     conditions: str | None = None,
     options: SolveOptions | None = None,
     time_limit: float | None = None,
@@ -382,8 +406,8 @@ def sensors(
     """Return what each sensor costs in opacity: each one removed, each one's rate changed.
 
     problem: an object, the name of a file, or the name of a scenario. Its observer must be one of tables.
-    policy: an object or the name of a file. With `fixed` it stays the same and is only measured (None: the uniform
-        policy); otherwise it is where the first search begins.
+    policy: an object, a file, "uniform" or "return-optimal". With `fixed` it stays the same and is only measured
+        (None: the uniform policy); otherwise it is where the first search begins, as `initial_policy` is.
     fixed: whether the policy stays the same. By default the problem is solved, and solved again for every trial,
         beginning at the policy of the sensors as they are.
     changes: what happens to the rate at which a sensor detects where it covers: "x0.5" multiplies it, at most to 1,
@@ -391,6 +415,7 @@ def sensors(
     null: the observation when no sensor fires, for observers of which only emissions are stated: their sensors are
         inferred from the names of the observations, where "A+B" names the two that fired. "null" by default or, if
         there is none of that name, the observation that most states can show. Stated sensors have their own.
+    initial_policy: where the first search begins; any policy that `policy` may be, in its place and without `fixed`.
     conditions: what the policies look at that are searched; the problem's own class by default.
     options: a `SolveOptions` for every search; the keywords take precedence over it.
     time_limit: seconds for all of it; the trials there are by then are the answer. So they are when `stop` is
@@ -415,7 +440,11 @@ def sensors(
         callbacks={"on_trial": on_trial, "on_progress": on_progress},
     )
     rate_changes = [Change.parse(change) for change in ([changes] if isinstance(changes, str) else changes)]
-    first = None if policy is None else as_policy(policy, problem)
+    if initial_policy is not None and (fixed or policy is not None):
+        finding = "has no effect on a policy that is fixed" if fixed else "and policy both say where the search begins"
+        raise InputError([Fault("initial_policy", finding, "leave it out" if fixed else "give one of them")])
+    given = policy if initial_policy is None else initial_policy
+    first = None if given is None else as_policy(given, problem, within=None if fixed else policy_class)
     if fixed and first is not None:
         policy_class = first.policy_class
     if problem.task.over == "forever" and not fixed:

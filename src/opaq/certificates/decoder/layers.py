@@ -27,7 +27,7 @@ import numpy as np
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.errors import BudgetError
-from opaq.kernel_cache import njit
+from opaq.kernel_cache import inlined, kernel
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.stop import Stop
 
@@ -334,7 +334,7 @@ _NOTHING = -300.0  # exponentials of less are 0 beside the probabilities that po
 _LEAST = 1e-100  # probabilities of actions do not fall below: an action that is 0 could never come back
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
     """Add to the masses of the next layer's entries, and to how often every (pair, action) is used.
 
@@ -346,54 +346,65 @@ def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
     layer], added to. used: [(pair, action)], added to. ahead: [state], zeros before and after. Returns False when asked
     to stop.
     """
+    node_start, entry_pair, menu_start, next_start = layer.node_start, layer.pair, layer.menu_start, layer.next_start
+    next_state, child_start, children = layer.next_state, layer.child_start, layer.child
+    pair_start, pair_state, pair_chance, use_start = (
+        moves.pair_start,
+        moves.pair_state,
+        moves.pair_chance,
+        moves.use_start,
+    )
+    choice_start, branch_start, branch_target = moves.choice_start, moves.branch_start, moves.branch_target
+    branch_chance = moves.branch_chance
     for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
             return False
-        for entry in range(layer.node_start[node], layer.node_start[node + 1]):
-            pair = layer.pair[entry]
-            state = moves.pair_state[pair]
-            first, menu = layer.menu_start[entry], moves.use_start[pair]
-            choice = moves.choice_start[state]
-            for action in range(moves.choice_start[state + 1] - choice):
+        for entry in range(node_start[node], node_start[node + 1]):
+            pair = entry_pair[entry]
+            state = pair_state[pair]
+            first, menu = menu_start[entry], use_start[pair]
+            choice = choice_start[state]
+            for action in range(choice_start[state + 1] - choice):
                 share = mass[entry] * policy[first + action]
                 used[menu + action] += share
-                for branch in range(moves.branch_start[choice + action], moves.branch_start[choice + action + 1]):
-                    ahead[moves.branch_target[branch]] += share * moves.branch_chance[branch]
-        for index in range(layer.next_start[node], layer.next_start[node + 1]):
-            state = layer.next_state[index]
+                for branch in range(branch_start[choice + action], branch_start[choice + action + 1]):
+                    ahead[branch_target[branch]] += share * branch_chance[branch]
+        for index in range(next_start[node], next_start[node + 1]):
+            state = next_state[index]
             weight = ahead[state]
             ahead[state] = 0.0
-            emitted = moves.pair_start[state]
-            first = layer.child_start[index]
-            for offset in range(layer.child_start[index + 1] - first):
-                masses_after[layer.child[first + offset]] += weight * moves.pair_chance[emitted + offset]
+            emitted = pair_start[state]
+            first = child_start[index]
+            for offset in range(child_start[index + 1] - first):
+                masses_after[children[first + offset]] += weight * pair_chance[emitted + offset]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def last_use(layer, moves, mass, policy, used):
     """Add to how often every (pair, action) is used at the last time: used(x, o, a) += m(x, n) policy(a | x, n).
 
     mass: [entry]. policy: [(entry, action)]. used: [(pair, action)].
     """
-    for entry in range(layer.pair.size):
-        first, menu = layer.menu_start[entry], moves.use_start[layer.pair[entry]]
-        for action in range(layer.menu_start[entry + 1] - first):
+    entry_pair, menu_start, use_start = layer.pair, layer.menu_start, moves.use_start
+    for entry in range(entry_pair.size):
+        first, menu = menu_start[entry], use_start[entry_pair[entry]]
+        for action in range(menu_start[entry + 1] - first):
             used[menu + action] += mass[entry] * policy[first + action]
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _expected_value(layer, moves, index, values):
+@inlined
+def _expected_value(index, next_state, child_start, children, pair_start, pair_chance, values):
     """Return sum over o of E(o | x') values(x', node after o) of one next state x', by its index in the layer."""
-    first = layer.child_start[index]
-    emitted = moves.pair_start[layer.next_state[index]]
+    first = child_start[index]
+    emitted = pair_start[next_state[index]]
     total = 0.0
-    for offset in range(layer.child_start[index + 1] - first):
-        total += moves.pair_chance[emitted + offset] * values[layer.child[first + offset]]
+    for offset in range(child_start[index + 1] - first):
+        total += pair_chance[emitted + offset] * values[children[first + offset]]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, step, soft, hard, ahead, stop):
     """Take one backward step of mirror ascent: update the policy, its soft values and the largest values.
 
@@ -405,30 +416,44 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
     policy: [(entry, action)], updated in place; no probability falls below 1e-100. step: 1 / bits. soft, hard: [entry],
     added to. ahead: three rows [state] of work space. Returns False when asked to stop.
     """
+    node_start, entry_pair, menu_start, next_start = layer.node_start, layer.pair, layer.menu_start, layer.next_start
+    next_state, child_start, children = layer.next_state, layer.child_start, layer.child
+    pair_start, pair_state, pair_chance, use_start = (
+        moves.pair_start,
+        moves.pair_state,
+        moves.pair_chance,
+        moves.use_start,
+    )
+    choice_start, branch_start, branch_target = moves.choice_start, moves.branch_start, moves.branch_target
+    branch_chance = moves.branch_chance
     soft_ahead, hard_ahead = ahead[0], ahead[1]
     wish = ahead[2]
-    follows = layer.child.size > 0
+    follows = children.size > 0
     for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
             return False
-        for index in range(layer.next_start[node], layer.next_start[node + 1]):
-            state = layer.next_state[index]
-            soft_ahead[state] = _expected_value(layer, moves, index, soft_after)
-            hard_ahead[state] = _expected_value(layer, moves, index, hard_after)
-        for entry in range(layer.node_start[node], layer.node_start[node + 1]):
-            pair = layer.pair[entry]
-            state = moves.pair_state[pair]
-            first, menu = layer.menu_start[entry], moves.use_start[pair]
-            choice = moves.choice_start[state]
-            count = moves.choice_start[state + 1] - choice
+        for index in range(next_start[node], next_start[node + 1]):
+            state = next_state[index]
+            soft_ahead[state] = _expected_value(
+                index, next_state, child_start, children, pair_start, pair_chance, soft_after
+            )
+            hard_ahead[state] = _expected_value(
+                index, next_state, child_start, children, pair_start, pair_chance, hard_after
+            )
+        for entry in range(node_start[node], node_start[node + 1]):
+            pair = entry_pair[entry]
+            state = pair_state[pair]
+            first, menu = menu_start[entry], use_start[pair]
+            choice = choice_start[state]
+            count = choice_start[state + 1] - choice
             best, best_wish = -np.inf, -np.inf
             for action in range(count):
                 hard_value = paid[choice + action] + penalty[menu + action]
                 soft_value = hard_value
                 if follows:
-                    for branch in range(moves.branch_start[choice + action], moves.branch_start[choice + action + 1]):
-                        chance = moves.branch_chance[branch]
-                        target = moves.branch_target[branch]
+                    for branch in range(branch_start[choice + action], branch_start[choice + action + 1]):
+                        chance = branch_chance[branch]
+                        target = branch_target[branch]
                         hard_value += chance * hard_ahead[target]
                         soft_value += chance * soft_ahead[target]
                 best = max(best, hard_value)
@@ -447,29 +472,41 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
     """Take one backward step of dynamic programming: add the largest value over actions to what `values` hold.
 
     values[entry] += max over actions of paid + penalty + expected value after it. paid: [choice]. penalty: [(pair,
     action)]. after: [entry of the next layer]. ahead: [state] of work space. Returns False when asked to stop.
     """
-    follows = layer.child.size > 0
-    for node in range(layer.node_start.size - 1):
+    node_start, entry_pair, next_start, next_state = layer.node_start, layer.pair, layer.next_start, layer.next_state
+    child_start, children = layer.child_start, layer.child
+    pair_start, pair_state, pair_chance, use_start = (
+        moves.pair_start,
+        moves.pair_state,
+        moves.pair_chance,
+        moves.use_start,
+    )
+    choice_start, branch_start, branch_target = moves.choice_start, moves.branch_start, moves.branch_target
+    branch_chance = moves.branch_chance
+    follows = children.size > 0
+    for node in range(node_start.size - 1):
         if stop[0] != 0:
             return False
-        for index in range(layer.next_start[node], layer.next_start[node + 1]):
-            ahead[layer.next_state[index]] = _expected_value(layer, moves, index, after)
-        for entry in range(layer.node_start[node], layer.node_start[node + 1]):
-            pair = layer.pair[entry]
-            state = moves.pair_state[pair]
-            menu, choice = moves.use_start[pair], moves.choice_start[state]
+        for index in range(next_start[node], next_start[node + 1]):
+            ahead[next_state[index]] = _expected_value(
+                index, next_state, child_start, children, pair_start, pair_chance, after
+            )
+        for entry in range(node_start[node], node_start[node + 1]):
+            pair = entry_pair[entry]
+            state = pair_state[pair]
+            menu, choice = use_start[pair], choice_start[state]
             best = -np.inf
-            for action in range(moves.choice_start[state + 1] - choice):
+            for action in range(choice_start[state + 1] - choice):
                 value = paid[choice + action] + penalty[menu + action]
                 if follows:
-                    for branch in range(moves.branch_start[choice + action], moves.branch_start[choice + action + 1]):
-                        value += moves.branch_chance[branch] * ahead[moves.branch_target[branch]]
+                    for branch in range(branch_start[choice + action], branch_start[choice + action + 1]):
+                        value += branch_chance[branch] * ahead[branch_target[branch]]
                 best = max(best, value)
             values[entry] += best
     return True

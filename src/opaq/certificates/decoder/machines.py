@@ -160,7 +160,7 @@ def belief_machine(
     Raises BudgetError when the graph does not fit the budget, StoppedError when `stop` is requested meanwhile.
     """
     smoothed = (1.0 - _MIXED_IN) * pi + _MIXED_IN * process.uniform()
-    chain = Chain.of(process, smoothed, stop=stop)
+    chain = Chain.of(process, smoothed, named=True, stop=stop)
     graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=True)
     chain.stop.check()
     if not graph.whole:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from opaq.beliefs.returns import start_distribution
 from opaq.certificates.decoder.ascent import Ascent, Penalties, Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.delay import MOST_WINDOWS
@@ -28,6 +29,7 @@ _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another
 _MIXED_IN_LATE = 0.05  # the same, of an agent that sees the observations late
 _NOTHING = 1e-6  # of the bound: less is not worth a round
 _AGREEMENT = 1e-9  # between bounds and measurements
+_ROUNDING = 1e-12  # of the uncertainty of a prior, far above what its sums lose
 _PATIENCE = 2.0  # seconds between reports
 _BYTES_A_WINDOW = 1_000  # the tables of late agents
 _FEWEST_ROUNDS = 3
@@ -250,5 +252,17 @@ class BoundSearch:
 
 
 def first_proof(decisions: Decisions, uncertainty: Uncertainty) -> Proof:
-    """Return the bound that needs no search, with multipliers 0: `Uncertainty.trivial_bound`, log2 |Z| for opacity."""
-    return Proof(uncertainty.trivial_bound, np.zeros(len(decisions.names)))
+    """Return the bound that needs no search, with multipliers 0: `Uncertainty.trivial_bound`, log2 |Z| for opacity.
+
+    A secret that is settled by the first state has the same prior under every policy, and its uncertainty before
+    anything is seen bounds that after it: H(Z | Y) <= H(Z).
+    """
+    bound, process = uncertainty.trivial_bound, decisions.process
+    start = start_distribution(process)
+    first = np.flatnonzero(start)
+    if (process.settled[first] >= 0).all():
+        prior = np.bincount(process.settled[first], weights=start[first], minlength=process.num_secrets).astype(
+            np.float64
+        )
+        bound = min(bound, uncertainty.prior_limit(prior) + _ROUNDING * abs(uncertainty.highest))
+    return Proof(bound, np.zeros(len(decisions.names)))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +32,8 @@ from opaq.certificates.history.weights import (
     repair_weights,
     weights_of,
 )
+from opaq.codec import encode
+from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, InvariantError, check_numbers, check_types, choose
 from opaq.load import as_problem
 from opaq.model.arrays import FloatArray
@@ -41,6 +44,9 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure
 from opaq.product.compile import Product, compile_problem
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _SMALLEST = (0.0, 1e-7, 1e-4)  # probabilities below this may count as 0, if that does better
 _BLIND_SHARES = (1e-3, 1e-6, 1e-9)  # shares of guessing blindly in a decoder
@@ -149,7 +155,7 @@ class HistoryStatus(Enum):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class HistoryOptimum:
+class HistoryOptimum(NotebookView):
     """The optimum over all policies that see the states s_0 .. s_t, with any memory, but not the observations.
 
     The lower end of `value` is the exact value of a policy that meets the task, the upper end a proven bound; both are
@@ -167,6 +173,20 @@ class HistoryOptimum:
     num_choices: int
     num_sequences: int  # merged, and only those that leave the secret open
     seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain data; the policy is left out, which `opaq.save_policy` writes."""
+        plain: dict[str, Any] = encode(replace(self, policy=None, measurement=None))
+        measured = None if self.measurement is None else self.measurement.to_dict()
+        return {name: value for name, value in plain.items() if name != "policy"} | {"measurement": measured}
+
+    def to_dataframe(self) -> DataFrame:
+        """Return one line per requirement: what the policy reaches of it, and what one more unit of it costs."""
+        lines = [
+            {"requirement": name, "reached": reached, "price": self.prices.get(name)}
+            for name, reached in self.returns.items()
+        ]
+        return data_frame(lines, ("requirement", "reached", "price"))
 
     def __repr__(self) -> str:
         value = "none" if self.value is None else f"[{self.value.lower:.6f}, {self.value.upper:.6f}]"

@@ -110,6 +110,8 @@ def _share_values(
 
 
 MEMORY = 8 << 30
+_PARSING = re.compile(r"Parsing error at (\d+):(\d+):(.*?)(?=, here:|$)")
+_EXCEPTION = re.compile(r"\b[A-Za-z]+Exception: ")
 _MAX_BYTES = 256 << 20  # of a model file
 _OUT_OF_MEMORY = ("bad_alloc", "Cannot allocate", "out of memory", "MemoryError")
 
@@ -178,7 +180,8 @@ def _run(folder: Path, request: Mapping[str, Any], source: str) -> dict[str, Any
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     if code == 0 and "rewards" in report:
         return report
-    raise InputError([_fault(code, report.get("error", ""), folder, request)], source)
+    fault = _fault(code, report.get("error", ""), folder, request)
+    raise InputError([replace(fault, message=_reword(fault.message, request["path"], source))], source)
 
 
 def _child(folder: Path, seconds: float) -> int | None:
@@ -228,6 +231,19 @@ def _fault(code: int | None, message: str, folder: Path, request: Mapping[str, A
         return Fault("", f"Storm crashed ({signal.Signals(-code).name}): {output or 'it said nothing'}")
     advice = "give them with constants" if output.startswith("constants without") else ""
     return Fault("", f"Storm: {output or f'exit code {code}'}", advice)
+
+
+def _reword(message: str, copy: str, source: str) -> str:
+    """Return what Storm said on one line, about the user's file and not about its copy, and where in it.
+
+    copy: the file that Storm read; source: the one that the user named.
+    """
+    named = message.replace(copy, source).replace(os.path.basename(copy), os.path.basename(source))
+    located = _PARSING.sub(lambda found: f"line {found[1]}, column {found[2]}: {found[3].strip()} ", named)
+    short = _EXCEPTION.sub("", located)
+    before, here, line = short.partition(", here:")
+    shown = " ".join(line.replace("^", " ").split())
+    return f"{' '.join(before.split())}, in: {shown}" if here and shown else " ".join(short.split())
 
 
 def _last_line(output: Path) -> str:

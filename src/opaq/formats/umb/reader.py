@@ -39,6 +39,7 @@ from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
 from opaq.model.observer import Observer
 from opaq.spec.model_part import ActionTable
+from opaq.spec.variables import place_states
 
 _MOST_LISTED = 5
 
@@ -218,7 +219,7 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
         labels=labels,
     )
     observer = _observer(reading)
-    return Imported(mdp, observer, variables, rewards, tuple(reading.faults.warnings))
+    return Imported(place_states(mdp, variables), observer, variables, rewards, tuple(reading.faults.warnings))
 
 
 def _state_names(reading: Reading, variables: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from opaq.model.arrays import FloatArray
-from opaq.model.mdp import MDP
 from opaq.reports.figures.style import (
     COLOURS,
     DASHES,
@@ -29,7 +28,7 @@ from opaq.reports.figures.style import (
     panels,
     place_legend,
 )
-from opaq.reports.grid import Cell, GridView, Shares
+from opaq.reports.grid import Cell, Direction, GridView, Shares, seldom_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -210,8 +209,10 @@ def _write_numbers(axes: Axes, values: FloatArray) -> None:
             axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=5.5, color=colour)
 
 
-_Direction = tuple[float, float]  # right, down: a unit vector, or (0, 0) for staying put
-
+_ARROW_ROOM = 18.0  # points from one arrow of a flow to the next
+_SELDOM = 1.6e-3  # of the visits of the busiest block: no arrow
+_FLOW = (0.03, 0.27, 0.58)  # the colour of what is visited
+_HATCHES = ("/////", "\\\\\\\\\\", "-----", "|||||")
 _MOST_RANGES = 8  # sensor ranges; where more observations than this depend on the cell, none is drawn
 _APART, _SHORTEST, _LONGEST = 0.04, 0.12, 0.36  # of a cell: from its middle to an arrow, and the arrow
 _LEAST = 0.02  # an action less likely than this is not drawn
@@ -221,29 +222,6 @@ _MARK = "#9a4400"  # of labels
 _CORNER = 0.48  # of a cell: the room for the names of its sensors
 _FEWEST = 4  # letters; of a name cut to fewer, nothing is shown
 _GLYPH = 0.58  # the width of a letter as a part of its size, about
-
-
-def directions(mdp: MDP, view: GridView) -> list[_Direction]:
-    """Return where each action leads as a rule: [action] -> (right, down), a unit vector, or (0, 0) for staying put.
-
-    It is the step from a cell to its likeliest next one, the commonest over all cells.
-    """
-    rows = mdp.transitions
-    order = np.lexsort((rows.values, rows.row_of_entry()))
-    last = np.append(np.flatnonzero(np.diff(rows.row_of_entry()[order])), order.size - 1)
-    cells = np.array(view.cells)
-    steps = cells[rows.columns[order[last]]] - cells[mdp.choice_state()]
-    return [_commonest(steps[(mdp.choice_action == action) & steps.any(axis=1)]) for action in range(len(mdp.actions))]
-
-
-def _commonest(steps: np.ndarray) -> _Direction:
-    """Return the commonest of steps [step, 2] as a unit vector; (0, 0) without any."""
-    if not steps.size:
-        return 0.0, 0.0
-    kinds, counts = np.unique(steps, axis=0, return_counts=True)
-    step = kinds[counts.argmax()]
-    length = float(np.hypot(*step))
-    return float(step[0] / length), float(step[1] / length)
 
 
 def draw_board(axes: Axes, view: GridView, *, points: float) -> None:
@@ -283,11 +261,11 @@ def range_colour(index: int) -> str:
     return _RANGE_COLOURS[index % len(_RANGE_COLOURS)]
 
 
-def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[_Direction]) -> None:
+def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[Direction]) -> None:
     """Draw an arrow for every likely action of a state, the longer and darker the likelier; a dot for staying put.
 
     shares: state -> action -> probability; those below 0.02 and those of traps are left out.
-    towards: [action] -> its direction, as `directions` returns it.
+    towards: [action] -> its direction, as `reports.grid.directions` returns it.
     """
     moves: list[tuple[float, ...]] = []
     stays: list[tuple[float, ...]] = []
@@ -310,14 +288,50 @@ def draw_arrows(axes: Axes, view: GridView, shares: Shares, towards: list[_Direc
         axes.scatter(column, row, s=_dots(axes, share), color=_ink(share), linewidths=0, zorder=4)
 
 
-def draw_heat(axes: Axes, view: GridView, masses: FloatArray, *, largest: float, cmap: str) -> Any:
+def draw_flow(
+    axes: Axes, view: GridView, shares: Shares, towards: list[Direction], *, visits: FloatArray, points: float
+) -> None:
+    """Draw where the agent is as shade and its mean direction as one arrow per block of cells: for large boards.
+
+    shares, towards: as for `draw_arrows`, by cell. visits: [state], the expected number of visits.
+    points: the side of a cell, in points. Arrows are the longer the more the moves agree, and the darker the more
+    often the block is visited; of blocks that are hardly visited there is none.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    of_cell = np.bincount(view.first, weights=visits, minlength=view.first.size)
+    shade = LinearSegmentedColormap.from_list("visited", [(*_FLOW, 0.0), (*_FLOW, 0.9)])
+    of_first = np.where(view.first == np.arange(view.first.size), np.sqrt(of_cell), 0.0)
+    draw_heat(axes, view, of_first, largest=float(np.sqrt(of_cell.max())), cmap=shade)
+    block = max(1, int(-(-_ARROW_ROOM // points)))
+    sums: dict[Cell, FloatArray] = {}
+    for state, actions in shares.items():
+        mean = np.array([share * np.array(towards[action]) for action, share in actions.items()]).sum(axis=0)
+        column, row = view.cells[state]
+        here = of_cell[state] * np.array([1.0, column, row, *(mean if state not in view.traps else (0.0, 0.0))])
+        cell = column // block, row // block
+        sums[cell] = sums.get(cell, np.zeros(5)) + here
+    most = max((each[0] for each in sums.values()), default=0.0)
+    blocks = np.array([each for each in sums.values() if each[0] > _SELDOM * most])
+    if blocks.size:
+        mass, middle, mean = blocks[:, 0], blocks[:, 1:3] / blocks[:, [0]], blocks[:, 3:] / blocks[:, [0]]
+        reach, from_ = 0.9 * block * mean, middle - 0.45 * block * mean
+        axes.quiver(
+            *from_.T, *reach.T, color=_ink(np.sqrt(mass / mass.max())), angles="xy", scale_units="xy", scale=1,
+            units="xy", width=0.09 * block, headwidth=3.6, headlength=3.6, headaxislength=3.2, minlength=0, zorder=4,
+        )  # fmt: skip
+
+
+def draw_heat(axes: Axes, view: GridView, masses: FloatArray, *, largest: float, cmap: Any) -> Any:
     """Draw a colour for every cell by its probability, and return the mesh, for a colour bar.
 
-    masses: [state]; NaN leaves a cell empty. largest: the value of the darkest colour. cmap: of matplotlib.
+    masses: [state], summed where states share a cell; NaN leaves a cell empty.
+    largest: the value of the darkest colour. cmap: of matplotlib.
     """
     board = np.full((view.height, view.width), np.nan)
     columns, rows = np.array(view.cells).T
-    board[rows, columns] = masses
+    board[rows, columns] = 0.0
+    np.add.at(board, (rows, columns), masses)
     edges = np.arange(view.width + 1) - 0.5, np.arange(view.height + 1) - 0.5
     return axes.pcolormesh(*edges, board, cmap=cmap, vmin=0.0, vmax=largest, zorder=0)
 
@@ -381,12 +395,20 @@ def _by_state(named: Mapping[str, Iterable[int]]) -> dict[int, list[str]]:
     return by_state
 
 
+def hatched_labels(view: GridView) -> dict[str, str]:
+    """Return label -> its hatch, for boards too small for words."""
+    return {label: _HATCHES[index % len(_HATCHES)] for index, label in enumerate(seldom_labels(view))}
+
+
 def _draw_labels(axes: Axes, view: GridView, points: float) -> None:
-    """Write the labels of every cell in its upper left corner, where cells are large enough for words."""
+    """Write the labels of every cell in its upper left corner; hatch cells that are too small for words."""
     size = _word_size(points)
     if not size:
+        for label, hatch in hatched_labels(view).items():
+            cells = [view.cells[state] for state in view.labels[label]]
+            _tiles(axes, cells, hatch=hatch, facecolor="none", edgecolor=_MARK, linewidth=0.0, alpha=0.7, zorder=3)
         return
-    for state, labels in _by_state(view.labels).items():
+    for state, labels in _by_state({label: view.labels[label] for label in seldom_labels(view)}).items():
         column, row = view.cells[state]
         words, fits = _fit_text(", ".join(labels), room=(0.85 if state in view.traps else 0.37) * points, size=size)
         axes.text(column - 0.44, row - 0.44, words, ha="left", va="top", fontsize=fits, color=_MARK)

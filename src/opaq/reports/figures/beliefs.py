@@ -18,6 +18,8 @@ from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity.filtering import filter_states
+from opaq.opacity.over_time import OpacityOverTime
+from opaq.opacity.policies import compile_for_policy
 from opaq.product.compile import Product
 from opaq.reports.figures.axes import Chart, LevelLine, Line, draw_board, draw_heat, draw_table, name_ticks, plot_charts
 from opaq.reports.figures.style import (
@@ -34,7 +36,7 @@ from opaq.reports.figures.style import (
 )
 from opaq.reports.grid import GridView
 from opaq.simulation.replay import ReplayStep, replay_runs
-from opaq.simulation.runs import Run, compile_for_policy, simulate_product
+from opaq.simulation.runs import Run, simulate_product
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,7 +79,7 @@ def plot_beliefs(
     The observations stand above the columns; a frame marks what is true, where that is known.
 
     problem: an object, the name of a file, or the name of a scenario.
-    policy: the policy the observer expects, an object or the name of a file; None is the uniform policy.
+    policy: the policy the observer expects: an object, a file, "uniform" or "return-optimal"; None is uniform.
     run, seed: which sampled run, counted from 1: as `simulate` and `replay` sample them with this seed.
     observations: instead of a sampled run, what was seen, o_0 .. o_t.
     over: "secret", the values of the secret; or "states", where the agent is now: on a grid one board for each time.
@@ -216,7 +218,7 @@ _FEW = 40  # points that still get a mark each
 
 
 def plot_opacity_over_time(
-    points: Sequence[Any] | Mapping[str, Sequence[Any]],
+    points: OpacityOverTime | Sequence[Any] | Mapping[str, OpacityOverTime | Sequence[Any]],
     *,
     secret_entropy: float | None = None,
     column: Column = "single",
@@ -224,7 +226,8 @@ def plot_opacity_over_time(
 ) -> Figure:
     """H(secret | o_0 .. o_t) against the time t, as a figure.
 
-    points: tuples (time, opacity), or mappings with these keys; or name -> such points, for a line each.
+    points: what `opacity_over_time` returned; tuples (time, opacity), or mappings with these keys; or name -> any of
+        these, for a line each.
     secret_entropy: H(secret), the uncertainty before observing, as a level.
     column: how wide: "single" (3.4 in) or "double" (7 in).
     title: a line above the figure; none unless given.
@@ -241,13 +244,14 @@ def plot_opacity_over_time(
     return plot_charts([chart], column=column, title=title)
 
 
-def _line(name: str, points: Sequence[Any], index: int) -> Line:
+def _line(name: str, points: OpacityOverTime | Sequence[Any], index: int) -> Line:
     """Return one line of opacity over time, with marks where there are few points.
 
-    points: (time, opacity), or mappings with these keys. index: gives the colour.
+    points: as `plot_opacity_over_time` takes them. index: gives the colour.
     Raises InputError for points that do not read so.
     """
     with expect("points with a time and an opacity"):
-        pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in points]
-        points = [(float(time), float(opacity)) for time, opacity in pairs]
-    return Line(name, points, style="both" if len(points) <= _FEW else "line", colour=index % 6)
+        listed = enumerate(points.opacity) if isinstance(points, OpacityOverTime) else points
+        pairs = [(each["time"], each["opacity"]) if isinstance(each, Mapping) else each for each in listed]
+        ends = [(float(time), float(opacity)) for time, opacity in pairs]
+    return Line(name, ends, style="both" if len(ends) <= _FEW else "line", colour=index % 6)

@@ -5,16 +5,31 @@ Comes in: names, sizes, a figure. Goes out: an empty figure to draw on, text tha
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from opaq.errors import Fault, InputError, check_numbers, check_types, choose, escape_invisible, is_flag
-from opaq.files import write_bytes
+from opaq.errors import (
+    Fault,
+    InputError,
+    check_numbers,
+    check_types,
+    choose,
+    cut_middle,
+    escape_invisible,
+    is_flag,
+    suggestion,
+)
+from opaq.files import check_file, write_bytes
+from opaq.reports.latex import escape_latex
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,9 +38,45 @@ if TYPE_CHECKING:
 
 Column = Literal["single", "double"]
 
-WIDTHS = {"single": 3.4, "double": 7.0}  # inches
 _TALLEST = 9.2  # inches: a page
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
+_NO_LOOKS = (  # settings that say how programs run, and not how figures look
+    "backend", "date.epoch", "docstring", "figure.max_open_warning", "figure.raise_window", "interactive", "keymap",
+    "savefig.directory", "timezone", "tk.", "toolbar", "webagg.",
+)  # fmt: skip
+_STYLE: ContextVar[Mapping[str, Any]] = ContextVar("figure style", default=MappingProxyType({}))  # of `figure_style`
+
+
+class _Widths(Mapping[str, float]):
+    """Inches of one column of a paper and of two; where a style states a width of figures, that is both."""
+
+    _OWN: ClassVar[dict[str, float]] = {"single": 3.4, "double": 7.0}
+
+    def __getitem__(self, column: str) -> float:
+        return float(_STYLE.get().get("figure.figsize", (self._OWN[column],))[0])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._OWN)
+
+    def __len__(self) -> int:
+        return len(self._OWN)
+
+
+class _Colours(Sequence[str]):
+    """Colours of lines, by Okabe and Ito; those of a style where one is in use that has any."""
+
+    _OWN: ClassVar[tuple[str, ...]] = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+    def __getitem__(self, index: Any) -> Any:
+        cycle = _STYLE.get().get("axes.prop_cycle")
+        own = cycle.by_key().get("color") if cycle is not None else None
+        return own[index % len(own)] if own and isinstance(index, int) else self._OWN[index]
+
+    def __len__(self) -> int:
+        return len(self._OWN)
+
+
+WIDTHS = _Widths()
+COLOURS = _Colours()
 DASHES = ("-", "--", "-.", (0, (1, 1.2)), (0, (5, 1, 1, 1, 1, 1)))  # lines differ in grey as well
 HEAT = "Blues"  # from light to dark: the order survives a grey printer
 INK, FAINT, WALL = "#222222", "#d0d0d0", "#5a5a5a"
@@ -82,15 +133,81 @@ def expect(what: str) -> Iterator[None]:
 
 @contextmanager
 def _figure_settings() -> Iterator[None]:
-    """Apply the settings of every figure, whatever the user's own are, and restore those afterwards.
+    """Apply the settings of every figure and those of `figure_style`, and restore the user's own afterwards.
 
-    Raises InputError where matplotlib is not installed.
+    Letters that the fonts of a style lack are taken from opaq's. Raises InputError where matplotlib is not installed.
     """
     require_matplotlib()
-    from matplotlib import style
+    from matplotlib import rcParams, style
 
-    with style.context(["default", _SETTINGS]):
+    own = _STYLE.get()
+    with style.context(["default", _SETTINGS, dict(own)]):
+        if own:
+            rcParams["font.family"] = [*rcParams["font.family"], _FONT]
         yield
+
+
+def figure_style(style: str | os.PathLike[str]) -> AbstractContextManager[None]:
+    """Return a context for `with`: figures are drawn and saved in it with a style of one's own on top of opaq's.
+
+    style: the name of a style of matplotlib ("ggplot"), a file of settings (.mplstyle, matplotlibrc), or "user": what
+        differs from matplotlib's defaults in the user's own matplotlibrc, or has been set in this program.
+
+    Fonts, sizes of letters, lines and grids, the colours of lines (axes.prop_cycle) and the width of figures
+    (figure.figsize) are taken from it. Raises InputError for a style that is not known or cannot be read.
+    """
+    check_types({"style": (style, str | os.PathLike, "the name of a style or of a file")})
+    require_matplotlib()
+    return _use_style(_read_style(os.fspath(style)))
+
+
+@contextmanager
+def _use_style(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Put settings on top of opaq's own while the block runs."""
+    token = _STYLE.set(settings)
+    try:
+        yield
+    finally:
+        _STYLE.reset(token)
+
+
+def _read_style(name: str) -> Mapping[str, Any]:
+    """Return the settings of a style; name: of a style, of a file, or "user"."""
+    from matplotlib import rc_params_from_file, rcParams, rcParamsDefault, style
+
+    if name == "user":
+        settings = {key: value for key, value in rcParams.items() if value != rcParamsDefault[key]}
+    elif name in style.library:
+        settings = dict(style.library[name])
+    else:
+        if not os.path.exists(name) and not Path(name).suffix and os.sep not in name:
+            advice = suggestion(name, [*style.library, "user"], kind="style")
+            raise InputError([Fault("style", f"'{name}' is no style of matplotlib, nor a file", advice)])
+        check_file(name)
+        with _one_warning() as said:
+            try:
+                settings = dict(rc_params_from_file(name, use_default_template=False))
+            except (OSError, ValueError, UnicodeDecodeError) as error:
+                said.append(str(error))
+                settings = {}
+        if said:
+            raise InputError([Fault("", f"is no style of matplotlib: {' '.join(said[0].split())}")], name)
+    return {key: value for key, value in settings.items() if not key.startswith(_NO_LOOKS)}
+
+
+@contextmanager
+def _one_warning() -> Iterator[list[str]]:
+    """Collect what matplotlib logs while the block runs, in place of printing it."""
+    logger, said = logging.getLogger("matplotlib"), list[str]()
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
 
 
 @contextmanager
@@ -102,12 +219,28 @@ def new_figure(column: str, *, height: float) -> Iterator[Figure]:
     """
     choose("column", column, tuple(WIDTHS))
     with _figure_settings():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(WIDTHS[column], min(height, _TALLEST)), layout="constrained")
+        figure = _figure_class()(figsize=(WIDTHS[column], min(height, _TALLEST)), layout="constrained")
         yield figure
+        for axes in figure.axes if "axes.grid" in _STYLE.get() else ():
+            axes.grid(_STYLE.get()["axes.grid"])
         figure.draw_without_rendering()  # ticks are made now, with these settings
         figure.set_layout_engine("none")  # laying out again would move things by rounding errors
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """Return a kind of matplotlib's figures that notebooks show as the last line of a cell, without a magic command."""
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """A figure that says how it looks as a PNG; matplotlib itself does so only for figures of pyplot."""
+
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            """Return the picture, sharp on dense screens, and how many pixels wide and high it is to be shown."""
+            width, height = (round(_SHOWN * inches) for inches in self.get_size_inches())
+            return figure_bytes(self, ".png", dpi=2 * _SHOWN), {"width": width, "height": height}
+
+    return NotebookFigure
 
 
 def panels(figure: Figure, count: int, *, across: int, **options: Any) -> list[Axes]:
@@ -136,10 +269,8 @@ def figure_text(name: str, *, most: int = _LONGEST) -> str:
     most: characters; of a longer name the middle is left out.
     """
     text = "".join(char if ord(char) in _glyphs() else _escape_char(char) for char in escape_invisible(name))
-    if len(text) > most:
-        head = most // 2
-        text = f"{text[:head]}…{text[len(text) - (most - 1 - head) :]}"
-    return text.replace("$", r"\$")
+    short = cut_middle(text, most)
+    return escape_latex(short) if _STYLE.get().get("text.usetex") else short.replace("$", r"\$")
 
 
 def add_title(figure: Figure, title: str | None, *, column: str) -> None:
@@ -205,10 +336,13 @@ def _escape_char(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
-ENDINGS = (".pdf", ".svg", ".png")
+ENDINGS = (".pdf", ".svg", ".eps", ".png")
 _DPI = 300
+_SHOWN = 110  # pixels per inch in a notebook
 _LIMITS = (30, 2400)
-_UNDATED: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}, ".png": {}}
+_UNDATED: dict[str, dict[str, Any]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+_EPS_DATE = re.compile(rb"%%CreationDate: [^\n]*\n")
+_COLOURED = ("facecolor", "edgecolor", "color", "markerfacecolor", "markeredgecolor")
 
 
 def save_figure(
@@ -217,7 +351,7 @@ def save_figure(
     """Write a figure to a file, whole or not at all.
 
     figure: what one of the plot functions returned, or any figure of matplotlib.
-    path: its ending says the format: .pdf, .svg or .png.
+    path: its ending says the format: .pdf, .svg, .eps or .png.
     dpi: pixels per inch of a .png, 30 to 2400; 300 unless given, which most journals ask for.
     overwrite: whether a file that is there already may be replaced.
 
@@ -249,11 +383,53 @@ def ending_of(path: str | os.PathLike[str]) -> str:
 def figure_bytes(figure: Figure, ending: str, *, dpi: int | None = None) -> bytes:
     """Return the content of a file with the figure; nothing in it depends on the date.
 
-    ending: ".pdf", ".svg" or ".png". dpi: pixels per inch of a .png, 30 to 2400; None is 300.
+    ending: ".pdf", ".svg", ".eps" or ".png". dpi: pixels per inch of a .png, 30 to 2400; None is 300.
     Raises InputError for another number.
     """
     check_numbers({"dpi": (dpi, *_LIMITS)}, whole=("dpi",), optional=("dpi",))
     content = BytesIO()
+    options: dict[str, Any] = {
+        "format": ending.removeprefix("."),
+        "dpi": dpi or _DPI,
+        "metadata": _UNDATED.get(ending, {}),
+    }
     with _figure_settings():
-        figure.savefig(content, format=ending.removeprefix("."), dpi=dpi or _DPI, metadata=_UNDATED[ending])
-    return content.getvalue()
+        if ending != ".eps":
+            figure.savefig(content, **options)
+            return content.getvalue()
+        with _mix_with_white(figure):
+            figure.savefig(content, **options)
+        return _EPS_DATE.sub(b"", content.getvalue())
+
+
+@contextmanager
+def _mix_with_white(figure: Figure) -> Iterator[None]:
+    """Give what is half transparent a paler colour while the block runs: EPS has no transparency."""
+    import numpy as np
+    from matplotlib.colors import to_rgba_array
+
+    undo: list[tuple[Any, Any]] = []
+    for artist in figure.findobj():
+        alpha = artist.get_alpha()
+        if getattr(artist, "get_array", lambda: None)() is not None:
+            continue  # its colours are those of a map, which are solid
+        for name in _COLOURED:
+            read, write = getattr(artist, f"get_{name}", None), getattr(artist, f"set_{name}", None)
+            before: Any = read() if read is not None and write is not None else "none"
+            if write is None or (isinstance(before, str) and before in ("none", "auto")):
+                continue
+            colours = to_rgba_array(before)
+            solid = np.asarray(colours[:, 3] if alpha is None else np.full(len(colours), alpha))
+            if np.any((solid > 0.0) & (solid < 1.0)):
+                share = solid[:, None]
+                mixed = np.column_stack([share * colours[:, :3] + 1.0 - share, np.where(solid > 0.0, 1.0, 0.0)])
+                undo.append((write, before))
+                write(mixed if np.ndim(before) > 1 else mixed[0])
+        if isinstance(alpha, float):
+            undo.append((artist.set_alpha, alpha))
+            artist.set_alpha(None)
+    try:
+        yield
+    finally:
+        for write, before in reversed(undo):
+            write(before)

@@ -11,7 +11,7 @@ function agentFacts(moment, plan, agent) {
   const policy = agent === null ? null : plan.policyWords(agent, moment.time);
   const action = moment.action ? named(moment.action) : faint('not known');
   return [
-    fact('state', moment.state ? named(moment.state) : faint('not known')),
+    fact('state', moment.state ? named(plan.names[agent] ?? moment.state) : faint('not known')),
     fact('action', over ? faint('none: the run is over') : action),
     fact('policy here', over || !policy ? faint('–') : el('bdi', { text: policy })),
   ];
@@ -44,8 +44,10 @@ function beliefBar(name, share, own, most = 32) {
 }
 
 /** The belief about the secret: the likeliest values and the true one, and how much is left for the others. */
-function secretBars(moment, secret, total) {
-  const ranked = Object.entries(moment.belief);
+function secretBars(moment, secret, model) {
+  const possible = new Set(model.secret_values);
+  const total = model.sizes.secret_values;
+  const ranked = Object.entries(moment.belief).filter(([value]) => possible.has(value));
   if (ranked.length > MOST_BARS) ranked.sort((one, other) => other[1] - one[1]);
   const shown = ranked.filter(([value], index) => index < MOST_BARS || value === secret);
   const bars = shown.map(([value, share]) => {
@@ -68,7 +70,7 @@ function othersWords(moment, shown) {
 function likelyWords(moment, plan) {
   const names = moment.states
     .slice(0, 3)
-    .flatMap(([state, share], index) => [index ? ', ' : '', named(plan.model.states[state], 24), ` ${percent(share)}`]);
+    .flatMap(([state, share], index) => [index ? ', ' : '', named(plan.names[state], 48), ` ${percent(share)}`]);
   const others = othersWords(moment, 3);
   return [el('p', { class: 'small' }, 'Likeliest: ', ...names, others ? `; ${others}` : '')];
 }
@@ -76,7 +78,7 @@ function likelyWords(moment, plan) {
 /** The belief about the state as bars, where there is no picture. */
 function stateBars(moment, plan, agent) {
   const bars = moment.states.slice(0, MOST_STATES).map(([state, share]) => {
-    const bar = beliefBar(plan.model.states[state], share, state === agent, 64);
+    const bar = beliefBar(plan.names[state], share, state === agent, 64);
     bar.dataset.state = state;
     return bar;
   });

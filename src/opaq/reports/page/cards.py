@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from opaq.certificates.certify import Certificate
 from opaq.opacity.amount import Amount
+from opaq.opacity.leakage import GuessLeakage
 from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.reports.numbers import (
     bound_words,
@@ -24,7 +25,8 @@ from opaq.reports.numbers import (
 )
 from opaq.reports.study_page import PagePoint, StudyPage, abbreviate
 
-_NOISE = 5e-7  # bits below are none
+NOISE = 5e-7  # bits below are none
+_SHOWN_VALUES = 4  # of the secret, beside a capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,48 @@ def cards(measurement: Measurement, certificate: Certificate | None, how: str = 
     ]
 
 
+def leakage_figures(measurement: Measurement) -> list[Card]:
+    """Return what observing adds to a guess of the secret: the figures of quantitative information flow."""
+    guess, most = measurement.vulnerability, measurement.capacity
+    right = f"the best guess is right, {page_percent(guess.prior)} without observing"
+    figures = [Card("vulnerability", page_amount(guess.posterior, page_percent), notes=_notes(right))]
+    figures += _leakage_pair(guess, "of the best guess")
+    figures.append(
+        Card(
+            "min-entropy leakage",
+            page_amount(measurement.min_entropy_leakage, page_number),
+            unit="bits",
+            notes=_notes("log₂ of the multiplicative leakage"),
+        )
+    )
+    guesses = f"guesses until right, {page_number(measurement.secret_guesswork)} without observing"
+    figures.append(Card("guesswork", page_amount(measurement.guesswork, page_number), notes=_notes(guesses)))
+    if measurement.g_leakage is not None:
+        figures += _leakage_pair(measurement.g_leakage, "of the guess with the least expected loss", "g-")
+    if most is not None:
+        likely = sorted(most.prior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
+        rest = f" and {len(most.prior) - len(likely):,} more" if len(most.prior) > len(likely) else ""
+        prior = ", ".join(f"{abbreviate(name)} {page_percent(share)}" for name, share in likely)
+        at = f"the most leakage over all distributions of the secret, at {prior}{rest}"
+        figures.append(Card("capacity", page_amount(most.bits, page_number), unit="bits", notes=_notes(at)))
+        least = "the most min-entropy leakage over all distributions of the secret"
+        figures.append(
+            Card("min-capacity", page_amount(most.min_entropy, page_number), unit="bits", notes=_notes(least))
+        )
+    return figures
+
+
+def _leakage_pair(leakage: GuessLeakage, of: str, kind: str = "") -> list[Card]:
+    """Return the additive and, where there is one, the multiplicative leakage; of: whose. kind: of the leakage."""
+    before, after = page_number(leakage.prior), page_amount(leakage.posterior, page_number)
+    words = f"{of}, from {before} to {after}"
+    added = Card(f"additive {kind}leakage", page_amount(leakage.additive, page_number), notes=_notes(words))
+    if leakage.multiplicative is None:
+        return [added]
+    factor = f"× {page_amount(leakage.multiplicative, page_number)}"
+    return [added, Card(f"multiplicative {kind}leakage", factor, notes=_notes(words))]
+
+
 def study_cards(page: StudyPage) -> list[Card]:
     """Return the cards of a study: its points, what they hide, their return, and the seconds of all solves.
 
@@ -88,7 +132,7 @@ def _opacity(measurement: Measurement, bound: float | None) -> Card:
     """Return the card of opacity, as a share of H(secret); bound: a bound in bits, marked on the gauge."""
     amount, most = measurement.opacity, measurement.secret_entropy
     value, how = page_amount(amount, page_number), method_words(amount)
-    if most <= _NOISE:
+    if most <= NOISE:
         return Card("Opacity", value, unit="bits", notes=(_CardNote("there is nothing to hide"),), how=how)
     share = min(1.0, _gauge_value(amount) / most)
     least = "at least " if amount.method == "interval" else ""

@@ -150,15 +150,16 @@ function lineChart(
 }
 
 function legendOf(series, marks = []) {
-  const entries = series.map((line, index) => [
-    line.kind ?? `line-${index % 4}`,
-    line.unit ? `${line.name} (${line.unit})` : line.name,
-  ]);
+  const drawn = (line) => line.values.some(Number.isFinite);
+  const entries = series.flatMap((line, index) =>
+    drawn(line) ? [[line.kind ?? `line-${index % 4}`, line.unit ? `${line.name} (${line.unit})` : line.name]] : [],
+  );
   const levels = marks.map((mark) => ['level', mark.name]);
+  const unique = new Map([...entries, ...levels].map((entry) => [entry.join(' '), entry]));
   return el(
     'ul',
     { class: 'legend' },
-    ...[...entries, ...levels].map(([kind, name]) =>
+    ...[...unique.values()].map(([kind, name]) =>
       el('li', {}, el('span', { class: `stroke ${kind}`, 'aria-hidden': 'true' }), name),
     ),
   );
@@ -178,8 +179,10 @@ function stackedBars(host, { label, bars, names, kinds, xLabel, height = 220 }) 
   };
   const fullest = bars.reduce((one, other) => (total(other) > total(one) ? other : one));
   const readout = el('p', { class: 'readout', 'aria-hidden': 'true', text: words(fullest) });
-  const key = names.map((name, index) =>
-    el('li', {}, el('span', { class: `block ${kinds[index]}`, 'aria-hidden': 'true' }), name),
+  const key = names.flatMap((name, index) =>
+    bars.some((bar) => bar.parts[index] > 0)
+      ? [el('li', {}, el('span', { class: `block ${kinds[index]}`, 'aria-hidden': 'true' }), name)]
+      : [],
   );
   host.append(el('ul', { class: 'legend' }, ...key), figure, readout);
   onWidth(figure, (width) => {

@@ -89,7 +89,9 @@ function visible(name) {
 
 function shortened(name, most) {
   const signs = Array.from(visible(name));
-  return signs.length <= most ? signs.join('') : `${signs.slice(0, most - 1).join('')}…`;
+  if (signs.length <= most) return signs.join('');
+  const head = Math.floor(most / 2); // names often differ in their last characters
+  return `${signs.slice(0, head).join('')}…${signs.slice(signs.length - (most - 1 - head)).join('')}`;
 }
 
 /** A name in running text: apart from the direction of what surrounds it, cut where it is too long. */

@@ -188,7 +188,7 @@ class GraphMap {
         : [];
     if (plan.size > MOST_HEADS) return;
     for (const state of plan.model.states.keys()) {
-      const text = shortened(plan.model.states[state], 16);
+      const text = shortened(plan.names[state], 16);
       const [x, y] = this.points[state];
       const size = radius > 12 ? 12 : 11;
       const half = Array.from(text).length * size * (radius > 12 ? 0.36 : 0.31) + 2;
@@ -307,7 +307,7 @@ class GraphMap {
               x: cx,
               y: cy - this.radius - 7,
               'text-anchor': 'middle',
-              text: shortened(this.plan.model.states[focus], 24),
+              text: shortened(this.plan.names[focus], 24),
             }),
           ]
         : [];

@@ -1,20 +1,9 @@
 // Grids: cells, walls, sensor ranges, arrows of the policy, heat of a belief. Static marks are one path per kind, so
-// that a board of 10,000 cells has no more elements than one of 36.
+// that a board of 10,000 cells has no more elements than one of 36. A cell may hold several states: the first of them
+// stands for it. On large boards arrows in every cell would be dust: there the policy is a flow.
 
-const AIMS = new Map(
-  [
-    [0, -1, 'n north up u ↑ move_north move_up'],
-    [0, 1, 's south down d ↓ move_south move_down'],
-    [-1, 0, 'w west left l ← move_west move_left'],
-    [1, 0, 'e east right r → move_east move_right'],
-    [1, -1, 'ne northeast north-east ↗'],
-    [-1, -1, 'nw northwest north-west ↖'],
-    [1, 1, 'se southeast south-east ↘'],
-    [-1, 1, 'sw southwest south-west ↙'],
-  ].flatMap(([dx, dy, words]) => words.split(' ').map((word) => [word, [dx, dy]])),
-);
-const aimOf = (action) => AIMS.get(String(action).toLowerCase()) ?? null;
-
+const SHADES = 8; // of how often cells are visited: one path each
+const FLOW_APART = 24; // pixels between the arrows of a flow
 const ARROW_LEVELS = 4; // arrows are grouped by how likely they are: one path each
 
 class GridMap {
@@ -39,10 +28,11 @@ class GridMap {
       this.axis + 1 + (column + 0.5) * this.cell,
       this.axis + 1 + (row + 0.5) * this.cell,
     ]);
-    const layers = ['floor', 'tints', 'heat', 'marks', 'arrows', 'trail', 'agent', 'words', 'focus'];
+    const layers = ['floor', 'tints', 'flow', 'heat', 'marks', 'arrows', 'trail', 'agent', 'words', 'focus'];
     Object.assign(this, boardOf(wide, tall, layers));
     this.floor(wide, tall);
     this.marks();
+    this.drawn = false;
     this.box.replaceChildren(this.picture);
     this.show({});
   }
@@ -54,7 +44,8 @@ class GridMap {
 
   squares(states, inset = 0) {
     const side = (this.cell - 2 * inset).toFixed(2);
-    return states
+    const once = new Set(states.map((state) => this.plan.cells.first[state]));
+    return [...once]
       .map((state) => {
         const [x, y] = this.corner(state);
         return `M${(x + inset).toFixed(2)},${(y + inset).toFixed(2)}h${side}v${side}h-${side}Z`;
@@ -87,9 +78,12 @@ class GridMap {
     );
     if (this.axis) this.rulers(floor);
     if (this.role === 'belief') return;
+    const tinted = new Set();
     for (const range of plan.ranges) {
       const levels = new Map();
       for (const [state, share] of range.states) {
+        if (tinted.has(plan.cells.first[state])) continue;
+        tinted.add(plan.cells.first[state]);
         const level = Math.round(share * 10) / 10;
         if (!levels.has(level)) levels.set(level, []);
         levels.get(level).push(state);
@@ -118,7 +112,7 @@ class GridMap {
           x: this.axis + 1 + (column + 0.5) * this.cell,
           y: 11,
           'text-anchor': 'middle',
-          text: column,
+          text: this.grid.columns?.[column] ?? column,
         }),
       );
     }
@@ -129,7 +123,7 @@ class GridMap {
           x: 9,
           y: this.axis + 5 + (row + 0.5) * this.cell,
           'text-anchor': 'middle',
-          text: row,
+          text: this.grid.rows?.[row] ?? row,
         }),
       );
     }
@@ -138,7 +132,7 @@ class GridMap {
   marks() {
     const { plan, cell } = this;
     const marks = this.layers.get('marks');
-    const size = Math.min(6.5, cell * 0.085 + 1);
+    const size = Math.min(6.5, cell * 0.085 + 1, (cell - 3) / (2.4 * this.mostLabels() + 0.5));
     const inset = Math.min(2.5, cell * 0.06);
     if (this.role !== 'belief')
       marks.append(
@@ -149,20 +143,19 @@ class GridMap {
         }),
       );
     const reach = cell * 0.2;
-    const crosses = [...plan.traps].map((state) => {
+    this.held = new Set(plan.heldCells());
+    const crosses = [...this.held].map((state) => {
       const [x, y] = this.points[state];
       return `M${x - reach},${y - reach}L${x + reach},${y + reach}M${x + reach},${y - reach}L${x - reach},${y + reach}`;
     });
     marks.append(svg('path', { class: 'trap', d: crosses.join(''), 'stroke-width': Math.min(3, cell * 0.07) }));
     const taken = new Map();
-    for (const label of plan.labels) {
-      if (plan.areas) {
-        marks.append(
-          svg('path', { class: `mark ${label.secret ? 'secret' : 'label'} tiny`, d: this.squares(label.states) }),
-        );
+    for (const label of plan.labels.filter((each) => !each.common)) {
+      if (plan.large) {
+        marks.append(...this.area(label));
         continue;
       }
-      const paths = label.states.map((state) => {
+      const paths = [...new Set(label.states.map((state) => plan.cells.first[state]))].map((state) => {
         const slot = taken.get(state) ?? 0;
         taken.set(state, slot + 1);
         const [x, y] = this.corner(state);
@@ -175,7 +168,7 @@ class GridMap {
     if (cell < 30 || this.role !== 'model') return;
     for (const range of plan.ranges) {
       if (Array.from(range.observation).length > 3) continue;
-      for (const [state] of range.states) {
+      for (const state of new Set(range.states.map(([each]) => plan.cells.first[each]))) {
         const [x, y] = this.corner(state);
         marks.append(
           svg('text', {
@@ -191,19 +184,52 @@ class GridMap {
     }
   }
 
+  /** The most labels that one cell shows. */
+  mostLabels() {
+    const { plan } = this;
+    const counts = new Map();
+    for (const label of plan.labels.filter((each) => !each.common))
+      for (const state of new Set(label.states.map((each) => plan.cells.first[each])))
+        counts.set(state, (counts.get(state) ?? 0) + 1);
+    return Math.max(1, ...counts.values());
+  }
+
+  /** A label on a large board: its cells hatched, and an outline around them. */
+  area(label) {
+    const { plan, cell } = this;
+    const states = [...new Set(label.states.map((state) => plan.cells.first[state]))];
+    const inside = new Set(states.map((state) => this.grid.cells[state].join()));
+    const kind = label.secret ? 'secret' : 'label';
+    const [lines, rim] = [[], []];
+    for (const state of states) {
+      const [column, row] = this.grid.cells[state];
+      const [x, y] = this.corner(state);
+      lines.push(hatchPath(label.hatch, x, y, cell));
+      if (!inside.has([column, row - 1].join())) rim.push(`M${x},${y}h${cell}`);
+      if (!inside.has([column, row + 1].join())) rim.push(`M${x},${y + cell}h${cell}`);
+      if (!inside.has([column - 1, row].join())) rim.push(`M${x},${y}v${cell}`);
+      if (!inside.has([column + 1, row].join())) rim.push(`M${x + cell},${y}v${cell}`);
+    }
+    return [
+      svg('path', { class: `area-lines ${kind}`, d: lines.join('') }),
+      svg('path', { class: `area-rim ${kind}`, d: rim.join('') }),
+    ];
+  }
+
   /** What changes: {time, agent, trail, heat, focus}; what is not given stays. */
   show(change) {
     Object.assign(this.state, change);
-    const { agent, trail, heat, focus } = this.state;
-    if (this.role !== 'belief') this.arrows();
+    const { agent, trail, focus } = this.state;
+    const heat = this.byCell(this.state.heat);
+    if (this.role !== 'belief' && ('time' in change || !this.drawn)) this.policy();
     this.layers.get('heat').replaceChildren(
-      ...arrayOf(heat)
+      ...heat
         .slice(0, 2500)
         .map(([state, share]) => this.hot(state, share)),
     );
     this.layers.get('words').replaceChildren(
       ...(this.cell >= 34
-        ? arrayOf(heat)
+        ? heat
             .filter(([, share]) => share >= 0.005)
             .map(([state, share]) => this.heatWords(state, share))
         : []),
@@ -219,6 +245,16 @@ class GridMap {
     this.layers
       .get('focus')
       .replaceChildren(...(focus === null ? [] : [svg('path', { class: 'focus', d: this.squares([focus], 1) })]));
+  }
+
+  /** A belief over states as one over cells, the likeliest first. */
+  byCell(heat) {
+    const sums = new Map();
+    for (const [state, share] of arrayOf(heat)) {
+      const own = this.plan.cells.first[state];
+      sums.set(own, (sums.get(own) ?? 0) + share);
+    }
+    return [...sums].sort((one, other) => other[1] - one[1]);
   }
 
   hot(state, share) {
@@ -254,16 +290,12 @@ class GridMap {
     return [svg('circle', { class: 'agent', cx, cy, r: Math.max(4, this.cell * 0.17) })];
   }
 
-  arrows() {
+  /** The policy at the time shown: arrows in the cells, or on large boards where it goes. */
+  policy() {
+    this.drawn = true;
     const levels = Array.from({ length: ARROW_LEVELS }, () => []);
-    for (const [state, row] of this.plan.shares(this.state.time)) {
-      if (this.plan.traps.has(state)) continue;
-      for (const [action, share] of row) {
-        if (share < 0.02) continue;
-        const level = levels[Math.min(ARROW_LEVELS - 1, Math.floor(share * ARROW_LEVELS))];
-        level.push(this.arrow(state, aimOf(this.plan.actions[action]), share));
-      }
-    }
+    if (this.plan.large) this.flow(levels);
+    else this.arrows(levels);
     this.layers
       .get('arrows')
       .replaceChildren(
@@ -271,10 +303,67 @@ class GridMap {
           svg('path', {
             class: `arrow level-${level}`,
             d: paths.join(''),
-            'stroke-width': Math.min(2.2, this.cell * (0.022 + 0.008 * level) + 0.25),
+            'stroke-width': this.plan.large
+              ? 1 + 0.3 * level
+              : Math.min(2.2, this.cell * (0.022 + 0.008 * level) + 0.25),
           }),
         ),
       );
+  }
+
+  arrows(levels) {
+    for (const state of this.plan.cells.members.keys()) {
+      if (this.held.has(state)) continue;
+      let others = 0; // all that have no direction are one dot
+      const draw = (aim, share) => {
+        const level = levels[Math.min(ARROW_LEVELS - 1, Math.floor(share * ARROW_LEVELS))];
+        if (share >= 0.02) level.push(this.arrow(state, aim, share));
+      };
+      for (const [action, share] of this.plan.cellShares(state, this.state.time) ?? []) {
+        if (this.plan.aim(action) === null) others += share;
+        else draw(this.plan.aim(action), share);
+      }
+      draw(null, others);
+    }
+  }
+
+  /** How often cells are visited as shade, and the mean direction of the moves in every block of cells as one arrow. */
+  flow(levels) {
+    const { plan, grid, cell } = this;
+    const visits = new Map(this.byCell([...plan.visits(this.state.time)]));
+    const most = Math.max(...visits.values(), 1e-12);
+    const shades = Array.from({ length: SHADES }, () => []);
+    const block = Math.max(1, Math.ceil(FLOW_APART / cell));
+    const blocks = new Map();
+    for (const [state, weight] of visits) {
+      shades[Math.min(SHADES - 1, Math.floor(Math.sqrt(weight / most) * SHADES))].push(state);
+      const [column, row] = grid.cells[state];
+      const place = Math.floor(row / block) * grid.width + Math.floor(column / block);
+      const sums = blocks.get(place) ?? [0, 0, 0, 0, 0];
+      const [x, y] = this.points[state];
+      const mean = [0, 0];
+      for (const [action, share] of (this.held.has(state) ? null : plan.cellShares(state, this.state.time)) ?? []) {
+        const aim = plan.aim(action) ?? [0, 0];
+        mean[0] += share * aim[0];
+        mean[1] += share * aim[1];
+      }
+      [1, x, y, ...mean].forEach((value, i) => (sums[i] += weight * value));
+      blocks.set(place, sums);
+    }
+    this.layers.get('flow').replaceChildren(
+      ...shades.flatMap((states, shade) =>
+        states.length
+          ? [svg('path', { class: 'visited', 'fill-opacity': (0.62 * (shade + 0.5)) / SHADES, d: this.squares(states) })]
+          : [],
+      ),
+    );
+    const heaviest = Math.max(...[...blocks.values()].map(([weight]) => weight), 1e-12);
+    for (const [weight, x, y, dx, dy] of blocks.values()) {
+      const share = Math.sqrt(weight / heaviest);
+      if (share < 0.04) continue; // seldom: the shade says so
+      const level = levels[Math.min(ARROW_LEVELS - 1, Math.floor(share * ARROW_LEVELS))];
+      level.push(flowArrow(x / weight, y / weight, dx / weight, dy / weight, block * cell));
+    }
   }
 
   arrow(state, aim, share) {
@@ -283,7 +372,7 @@ class GridMap {
       const r = this.cell * (0.03 + 0.05 * share);
       return `M${(x - r).toFixed(2)},${y.toFixed(2)}a${r},${r} 0 1 0 ${2 * r},0a${r},${r} 0 1 0 ${-2 * r},0Z`;
     }
-    const scale = this.cell * (aim[0] && aim[1] ? 0.74 : 1);
+    const scale = this.cell;
     const [from, to, wing] = [0.09 * scale, scale * (0.2 + 0.19 * share), this.cell * (0.05 + 0.035 * share)];
     const [dx, dy] = aim;
     const [tx, ty] = [x + dx * to, y + dy * to];
@@ -297,8 +386,29 @@ class GridMap {
     const frame = this.picture.getBoundingClientRect();
     const column = Math.floor((event.clientX - frame.left - this.axis - 1) / this.cell);
     const row = Math.floor((event.clientY - frame.top - this.axis - 1) / this.cell);
-    this.byCell ??= new Map(this.grid.cells.map(([x, y], state) => [x + y * this.grid.width, state]));
     if (column < 0 || column >= this.grid.width || row < 0) return null;
-    return this.byCell.get(column + row * this.grid.width) ?? null;
+    return this.plan.cells.byPlace.get(column + row * this.grid.width) ?? null;
   }
+}
+
+/** A line through a cell, by the hatch of its label: up, down, across or upright. */
+function hatchPath(hatch, x, y, cell) {
+  const half = cell / 2;
+  if (hatch === 0) return `M${x},${y + cell}l${cell},${-cell}`;
+  if (hatch === 1) return `M${x},${y}l${cell},${cell}`;
+  return hatch === 2 ? `M${x},${y + half}h${cell}` : `M${x + half},${y}v${cell}`;
+}
+
+/** An arrow of a flow around (x, y): the longer, the more the moves agree; a dot where they do not. */
+function flowArrow(x, y, dx, dy, room) {
+  const length = Math.hypot(dx, dy);
+  const at = (px, py) => `${px.toFixed(1)},${py.toFixed(1)}`;
+  if (length < 0.12) return `M${at(x - 1, y)}a1,1 0 1 0 2,0a1,1 0 1 0 -2,0Z`;
+  const reach = room * 0.42 * (0.35 + 0.65 * length);
+  const [ux, uy] = [dx / length, dy / length];
+  const wing = Math.min(5, 0.55 * reach);
+  const [tx, ty] = [x + ux * reach, y + uy * reach];
+  const [bx, by] = [tx - ux * wing, ty - uy * wing];
+  const head = `M${at(bx - uy * wing * 0.7, by + ux * wing * 0.7)}L${at(tx, ty)}L${at(bx + uy * wing * 0.7, by - ux * wing * 0.7)}`;
+  return `M${at(x - ux * reach, y - uy * reach)}L${at(tx, ty)}${head}`;
 }

@@ -29,9 +29,10 @@ function policyKey(data, plan, map, again) {
   const sees = plan.conditions.length
     ? ` looks at ${plan.conditions.map((name) => shortened(name, 30)).join(', ')}.`
     : ' looks at nothing.';
-  const aims = plan.actions.some((action) => aimOf(action) !== null);
+  const aims = plan.actions.some((_, action) => plan.aim(action) !== null);
   let meaning = 'The wider an edge, the likelier it is taken from its state.';
-  if (plan.model.grid)
+  if (plan.large) meaning = 'Arrows show the mean direction of the moves around them, bold where it goes often.';
+  else if (plan.model.grid)
     meaning = aims
       ? 'The longer and bolder an arrow, the likelier the move; a dot is any other action.'
       : 'Point at a cell to see its actions.';
@@ -88,7 +89,7 @@ function inspector(map, plan, what) {
       .describe(focus, map.state.time)
       .map(([name, text]) => el('div', {}, el('dt', { text: name }), el('dd', {}, el('bdi', { text }))));
     return box.replaceChildren(
-      el('p', { class: 'inspected' }, named(plan.model.states[focus], 60)),
+      el('p', { class: 'inspected' }, named(plan.title(focus), 60)),
       el('dl', {}, ...lines),
     );
   };
@@ -117,11 +118,12 @@ const FEW = 8;
 /** Too many states for a picture: what there is, counted. */
 function tableOfModel(plan) {
   const { model } = plan;
-  const shortOnes = model.states.slice(0, 50).every((name) => Array.from(String(name)).length <= 12);
+  const shortOnes = plan.names.slice(0, 50).every((name) => Array.from(String(name)).length <= 12);
   const some = (states) => {
     const few = states.slice(0, shortOnes ? 4 : 1);
-    const names = few.map((state) => shortened(model.states[state], 40)).join(', ');
-    return el('bdi', { text: names + (states.length > few.length ? ', …' : '') });
+    const names = few.map((state) => shortened(plan.names[state], 40)).join(', ');
+    const more = states.length - few.length;
+    return el('bdi', { text: names + (more > 0 ? ` and ${more.toLocaleString('en')} more` : '') });
   };
   const rows = [];
   const add = (kind, name, states) =>

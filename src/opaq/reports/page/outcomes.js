@@ -126,6 +126,41 @@ function drawSearch({ solution, measurement }) {
       `The best start: ${words.filter(Boolean).join(', ')}.${asked ? ' Slack of at least 0 meets the requirement.' : ''}`,
     ),
   );
+  const starts = arrayOf(solution.starts);
+  if (starts.length < 2) return;
+  const { head, rows } = startGroups(starts, of.replaceAll('_', ' '));
+  host.append(
+    el('h3', { text: rows.length === 1 ? 'All starts end alike' : 'Where the starts end, and how they differ' }),
+    tableOf('The starts by where they end', head, rows, { cards: true }),
+  );
+}
+
+/** The starts of the search by where they ended, and only the columns in which the groups differ. */
+function startGroups(starts, of) {
+  const groups = new Map();
+  for (const start of starts) {
+    const value = Number.isFinite(start.value) ? number(start.value) : '–';
+    const key = [value, start.feasible, start.status].join();
+    if (!groups.has(key)) groups.set(key, { value, members: [] });
+    groups.get(key).members.push(start);
+  }
+  const ranked = [...groups.values()].sort((one, other) => (other.members[0].value ?? 0) - (one.members[0].value ?? 0));
+  const range = (members, key, write) => {
+    const values = members.map((start) => start[key]).filter(Number.isFinite);
+    return values.length ? rangeWords(Math.min(...values), Math.max(...values), write) : '–';
+  };
+  const unique = (members, key) => [...new Set(members.map((start) => start[key]))].join(', ').replaceAll('_', ' ');
+  const columns = [
+    [{ text: of }, (group) => group.value],
+    [{ text: 'starts', kind: 'numeric' }, ({ members }) => String(members.length)],
+    [{ text: 'began at' }, ({ members }) => unique(members, 'kind')],
+    [{ text: 'task' }, ({ members }) => (members[0].feasible ? 'met' : 'missed')],
+    [{ text: 'ended' }, ({ members }) => unique(members, 'status')],
+    [{ text: 'iterations', kind: 'numeric' }, ({ members }) => range(members, 'num_iterations', (n) => n.toLocaleString('en'))],
+    [{ text: 'seconds', kind: 'numeric' }, ({ members }) => range(members, 'seconds', (s) => s.toFixed(1))],
+  ];
+  const shown = columns.filter(([, cell], index) => index < 2 || new Set(ranked.map(cell)).size > 1);
+  return { head: shown.map(([head]) => head), rows: ranked.map((group) => shown.map(([, cell]) => cell(group))) };
 }
 
 function amountWords(amount, digits = 4) {
@@ -206,7 +241,8 @@ function drawCertificate({ certificate, measurement }) {
   );
   const top = Math.max(bound, ...ladder.map((rung) => boundOf(rung) ?? 0), reached ?? 0, 1e-9);
   const low = Number.isFinite(reached) && !lower ? Math.max(0, reached - (top - reached) * 0.25 - 0.02 * top) : 0;
-  const rows = ladder.map((rung) => [
+  const last = new Map(ladder.map((rung) => [`${rung.machine} ${rung.sees_observations}`, rung])); // of each machine
+  const rows = [...last.values()].map((rung) => [
     el('bdi', {
       text:
         sentence(rung.machine).slice(0, -1) + (rung.sees_observations && !lower ? ' (policies that see the observations)' : ''),

@@ -20,7 +20,7 @@ function drawPolicy(data, plan) {
   const columns = used.length <= 8 ? used : [];
   const cells = ([state, row]) => {
     const shares = new Map(row);
-    const name = named(plan.model.states[state], 40);
+    const name = named(plan.names[state], 40);
     if (!columns.length) return [name, el('bdi', { text: plan.policyWords(state) })];
     return [name, ...columns.map((action) => shareCell(shares.get(action) ?? 0))];
   };

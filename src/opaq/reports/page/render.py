@@ -17,7 +17,7 @@ from opaq.certificates.certify import Certificate
 from opaq.codec import decode, encode
 from opaq.errors import Faults
 from opaq.opacity.measure import Measurement
-from opaq.reports.page.cards import Card, cards, study_cards
+from opaq.reports.page.cards import NOISE, Card, cards, leakage_figures, study_cards
 from opaq.reports.report_data import FORMAT, VERSION
 from opaq.reports.study_page import StudyPage
 
@@ -69,6 +69,7 @@ def render_report(data: Mapping[str, Any]) -> str:
         data=data,
         fault=fault,
         cards=[] if fault else _cards(data),
+        leakage=[] if fault else leakage_figures(_read(Measurement, data["measurement"])),
         sections=sections,
         shown={section["id"] for section in sections},
     )
@@ -139,6 +140,7 @@ def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         ("replay", "Belief replay", data.get("runs")),
         ("outcomes", "How sure the observer gets", data.get("posteriors")),
         ("decline", "Opacity over time", data.get("over_time")),
+        ("leakage", "What observing adds to a guess", data["measurement"]["secret_entropy"] > NOISE),
         ("search", "The search", solution.get("trace")),
         ("classes", "What a policy may look at", data.get("comparison")),
         ("certificate", "How much better could it be?", data.get("certificate")),

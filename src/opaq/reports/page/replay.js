@@ -6,7 +6,8 @@ const KINDS = new Map([
   ['confusing', 'Most confusing observations'],
 ]);
 const MOST_CHIPS = 80; // observations shown as a row of buttons
-const PACE = 900; // milliseconds per step
+const PACE = 900; // milliseconds per step at the speed 1
+const SPEEDS = [0.25, 0.5, 1, 2, 4, 8];
 
 class Replay {
   constructor(host, data, plan) {
@@ -57,6 +58,13 @@ class Replay {
     this.slider = el('input', { type: 'range', min: 0, step: 1, 'aria-label': 'Time', id: 'time' });
     this.slider.addEventListener('input', () => (this.pause(), this.go(Number(this.slider.value))));
     this.clock = el('output', { class: 'clock', for: 'time' });
+    this.speed = el(
+      'select',
+      { id: 'speed', title: 'Speed', 'aria-label': 'Speed' },
+      ...SPEEDS.map((speed) => el('option', { value: speed, text: `${speed}×` })),
+    );
+    this.speed.value = '1';
+    this.speed.addEventListener('change', () => this.timer !== null && this.play());
     const back = button('Previous step', '←', () => (this.pause(), this.go(this.time - 1)));
     const forth = button('Next step', '→', () => (this.pause(), this.go(this.time + 1)));
     back.dataset.step = 'previous';
@@ -67,6 +75,7 @@ class Replay {
       { class: 'controls' },
       el('div', { class: 'buttons' }, back, this.playButton, forth),
       this.slider,
+      this.speed,
       this.clock,
       this.live,
     );
@@ -104,7 +113,8 @@ class Replay {
     const dot = el('span', { class: 'swatch agent-dot', 'aria-hidden': 'true' });
     let words = 'the agent and where it came from';
     const when = this.plan.byTime ? ' at this time' : this.data.policy?.by_time_left_out ? ' on average' : '';
-    words += this.plan.model.grid ? '; arrows: the policy' : '; the wider an edge, the likelier it is taken';
+    const arrows = this.plan.large ? '; shade and arrows: where the policy goes' : '; arrows: the policy';
+    words += this.plan.model.grid ? arrows : '; the wider an edge, the likelier it is taken';
     words += when;
     return el('p', { class: 'map-key' }, el('span', { class: 'pair' }, dot, el('span', { text: words })));
   }
@@ -210,7 +220,7 @@ class Replay {
     this.beliefMap?.show({ time: moment.time, heat: moment.states, agent });
     this.left.facts.replaceChildren(...agentFacts(moment, plan, agent));
     this.right.facts.replaceChildren(...observerFacts(moment, agent));
-    this.bars.replaceChildren(...secretBars(moment, this.info.secret, plan.model.sizes.secret_values));
+    this.bars.replaceChildren(...secretBars(moment, this.info.secret, plan.model));
     this.likely.replaceChildren(...(this.beliefMap ? likelyWords(moment, plan) : stateBars(moment, plan, agent)));
     const focused = this.chips.contains(document.activeElement); // a button that is hidden would lose the focus
     for (const chip of this.chips.querySelectorAll('.chip')) {
@@ -233,18 +243,24 @@ class Replay {
     const [value, share] = [...new Map(Object.entries(moment.belief))].reduce((one, other) =>
       other[1] > one[1] ? other : one,
     );
-    const where = moment.state ? `The agent is in ${shortened(moment.state, 40)}. ` : '';
+    const where = moment.state ? `The agent is in ${shortened(this.plan.names[this.plan.index.get(moment.state)] ?? moment.state, 40)}. ` : '';
     this.live.textContent = `Time ${moment.time}. ${where}The observer receives ${shortened(moment.observation, 40)} and thinks ${this.plan.secretKind}${shortened(value, 40)} likeliest, with ${percent(share)}. ${number(moment.entropy)} bits.`;
   }
 
   toggle() {
     if (this.timer !== null) return (this.pause(), this.speak());
     if (this.time === this.moments.length - 1) this.go(0);
+    return this.play();
+  }
+
+  /** On to the end at the speed that is chosen. */
+  play() {
+    clearInterval(this.timer);
     this.timer = setInterval(() => {
       if (this.time < this.moments.length - 1) this.go(this.time + 1);
       if (this.time === this.moments.length - 1) (this.pause(), this.speak());
-    }, PACE);
-    return this.drawPlay('Pause', '❚❚');
+    }, PACE / Number(this.speed.value));
+    this.drawPlay('Pause', '❚❚');
   }
 
   pause() {
@@ -260,7 +276,7 @@ class Replay {
   }
 
   key(event) {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target === this.picker) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target instanceof HTMLSelectElement) return;
     const moves = new Map([
       ['ArrowLeft', this.time - 1],
       ['ArrowRight', this.time + 1],

@@ -13,9 +13,12 @@ class PointPlot {
     this.kept = new Set(data.points.keys());
     this.focus = null;
     const numeric = columns.filter((column) => column.numeric && column.values().length > 0);
+    const traded = data.against === 'return' ? 'return' : 'value';
+    const across = columns.filter((column) => numeric.includes(column) || this.isOfWords(column));
+    const varied = across.filter((column) => column.parameter && column.values().length > 1);
     this.x =
-      numeric.find((column) => !column.parameter && column.key === (data.against === 'return' ? 'return' : 'value')) ??
-      numeric[0];
+      (data.source === 'sweep' && (varied.find((column) => column.numeric) ?? varied[0])) ||
+      (numeric.find((column) => !column.parameter && column.key === traded) ?? numeric[0]);
     this.y =
       numeric.find((column) => !column.parameter && column.key === data.objective.of) ??
       numeric.find((column) => !column.parameter && column.key === 'objective') ??
@@ -26,11 +29,11 @@ class PointPlot {
       this.colours
         .filter((column) => column.values().length <= MOST_COLOURS)
         .sort((one, other) => one.values().length - other.values().length)[0] ?? null;
-    if (data.source === 'frontier') this.colour = null;
+    if (data.source === 'frontier' || this.colour === this.x) this.colour = null;
     this.box = el('div', { class: 'chart plot-box', tabindex: '0', role: 'application' });
     this.legend = el('ul', { class: 'legend' });
     this.card = el('div', { class: 'inspector', role: 'status', 'aria-live': 'polite' });
-    host.append(this.choices(numeric), this.legend, this.box, this.card);
+    host.append(this.choices(numeric, across), this.legend, this.box, this.card);
     this.listen();
     if (!this.x || !this.y) {
       this.box.replaceChildren(el('p', { class: 'small', text: 'No point has figures yet.' }));
@@ -40,14 +43,19 @@ class PointPlot {
     this.say();
   }
 
-  choices(numeric) {
+  /** Whether a column stands on the horizontal axis by its few values in order, being no numbers. */
+  isOfWords(column) {
+    return column.parameter && !column.numeric && column.values().length <= MOST_COLOURS;
+  }
+
+  choices(numeric, across) {
     const figures = numeric.filter((column) => !column.parameter);
     const box = el('div', { class: 'choices' });
     const choice = (id, label, options, chosen, choose) => {
       const select = el('select', { id });
       options.forEach((column, index) =>
         select.append(
-          el('option', { value: index, text: column === null ? 'one colour' : shortened(column.title, 40) }),
+          el('option', { value: index, text: column === null ? 'one colour' : shortened(column.title, 26) }),
         ),
       );
       select.value = String(Math.max(0, options.indexOf(chosen)));
@@ -58,7 +66,7 @@ class PointPlot {
       box.append(el('label', { for: id }, `${label} `, select));
     };
     choice('plot-y', 'Vertical axis', figures, this.y, (column) => (this.y = column));
-    choice('plot-x', 'Horizontal axis', numeric, this.x, (column) => (this.x = column));
+    choice('plot-x', 'Horizontal axis', across, this.x, (column) => (this.x = column));
     if (this.colours.length)
       choice('plot-colour', 'Colour', [null, ...this.colours], this.colour, (column) => (this.colour = column));
     return box;
@@ -98,7 +106,8 @@ class PointPlot {
     const help = 'Arrow keys go from point to point, Enter goes to the row of a point.';
     this.box.setAttribute('aria-label', `${label} ${help}`);
     const picture = plotOf(width, height, { 'aria-hidden': 'true' });
-    axes(picture, { width, height, x, y, xTicks, yTicks, xLabel: shortened(this.x.title, 60) });
+    const words = this.isOfWords(this.x) && ((tick) => shortened(this.x.values()[Math.round(tick)] ?? '', 18));
+    axes(picture, { width, height, x, y, xTicks, yTicks, xLabel: shortened(this.x.title, 60), xWords: words || null });
     picture.append(svg('text', { class: 'axis-name', x: chartFrame.left, y: 2, text: shortened(this.y.title, 60) }));
     if (joined.length > 1)
       picture.append(svg('path', { class: 'joined', d: pathOf(joined.map((each) => [x(each.x), y(each.y)])) }));
@@ -123,7 +132,7 @@ class PointPlot {
     return {
       index,
       point,
-      x: number(this.x.value(point)),
+      x: this.isOfWords(this.x) ? placeOf(this.x, point) : number(this.x.value(point)),
       y: number(this.y.value(point)),
       interval: this.y.interval(point),
       error: this.y.error(point),
@@ -349,6 +358,12 @@ class PointPlot {
   fact(column, point) {
     return el('div', {}, el('dt', {}, named(column.title, 40)), el('dd', {}, named(column.words(point), 80)));
   }
+}
+
+/** The position of a point's value among those of a column, or null where it says nothing. */
+function placeOf(column, point) {
+  const value = column.value(point);
+  return value === null ? null : column.values().indexOf(value);
 }
 
 /** Whether numbers differ by rounding alone. */

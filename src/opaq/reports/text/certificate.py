@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from opaq.certificates.certify import Certificate
+from opaq.certificates.certify import Certificate, is_trivial
 from opaq.certificates.decoder.search import BoundStep
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import WIDTH, Facts, Page, Part
@@ -39,9 +39,14 @@ def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     rows = [("certificate", certificate_sentence(certificate)), ("holds for", certificate.scope)]
     heard = certificate.upper_bound_aware
     if heard is not None and not certificate.aware and heard > certificate.bound:
-        rows.append(("", f"policies that see the observations cannot exceed {round_up(heard)}"))
+        trivial = ", the trivial bound" if is_trivial(heard, certificate.trivial_bound) else ""
+        rows.append(("", f"policies that see the observations cannot exceed {round_up(heard)}{trivial}"))
     rows.append(("how", certificate.status.value))
-    return (*rows, *(("", _rung_words(rung, minimise=certificate.minimise)) for rung in certificate.ladder))
+    shown: dict[tuple[str, str, bool], BoundStep] = {}  # steps that look alike are one
+    for step in certificate.ladder:
+        value = _rung_value(step, minimise=certificate.minimise)
+        shown.setdefault((value, step.machine, step.sees_observations), step)
+    return (*rows, *(("", _rung_words(step, minimise=certificate.minimise)) for step in shown.values()))
 
 
 def _uniform_sentence(certificate: Certificate) -> str:
@@ -73,8 +78,12 @@ def _known_number(reached: Amount) -> str | None:
 def _rung_words(rung: BoundStep, *, minimise: bool) -> str:
     """Return one bound of the search in words: its value, when it was known, and the machine that proved it."""
     heard = ", policies that see the observations" if rung.sees_observations and not minimise else ""
-    value = round_down(rung.bound) if minimise else round_up(rung.bound)
-    return f"{value} after {rung.seconds:.1f} s: {rung.machine}{heard}"
+    return f"{_rung_value(rung, minimise=minimise)} after {rung.seconds:.1f} s: {rung.machine}{heard}"
+
+
+def _rung_value(rung: BoundStep, *, minimise: bool) -> str:
+    """Return the value of a bound, rounded to the side on which it still is one."""
+    return round_down(rung.bound) if minimise else round_up(rung.bound)
 
 
 def certificate_sentence(certificate: Certificate) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import Notes, Page, TextTable
-from opaq.reports.numbers import amount_cell, amount_phrase, bound_cell, bound_words, gap_words, trivial_words
+from opaq.reports.numbers import amount_cell, amount_phrase, bound_cell, bound_words, gap_words, number, trivial_words
 from opaq.solvers.compare import ClassResult, Comparison
 
 _HEAD = ("class", "opacity", "return", "guess error", "rows", "seconds", "status")
@@ -52,7 +52,7 @@ def _write_amount(amount: Amount) -> str:
     """Return the amount that a class reaches, in four digits, with its interval or standard error."""
     if amount.method == "interval":
         return amount_phrase(amount)
-    return f"{amount.value:.4g}{'' if amount.standard_error is None else f' ± {amount.standard_error:.1g}'}"
+    return f"{number(amount.value, 4)}{'' if amount.standard_error is None else f' ± {amount.standard_error:.1g}'}"
 
 
 def _bound_words(comparison: Comparison, reached: Amount, unit: str) -> str:
@@ -105,7 +105,7 @@ def _row(rung: ClassResult, *, further: bool) -> tuple[str, ...]:
         rung.name,
         amount_cell(measurement.opacity),
         *([amount_cell(measurement.uncertainty)] if further else []),
-        f"{measurement.expected_return:.6g}",
+        number(measurement.expected_return),
         amount_cell(measurement.guess_error),
         f"{rung.num_rows:,}",
         f"{rung.seconds:.1f}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opaq.reports.layout import Notes, Page, TextTable
-from opaq.reports.numbers import amount_cell, bound_cell
+from opaq.reports.numbers import amount_cell, bound_cell, number
 from opaq.study.front.frontier import Frontier, FrontierPoint
 
 
@@ -20,7 +20,7 @@ def frontier_page(frontier: Frontier) -> Page:
     title = f"Front of {frontier.problem}"
     if not frontier.points:
         return Page("", (Notes(("no policy was found that meets the other requirements",), rest=""),), title)
-    notes = [f"no policy earns more than {frontier.largest:.6g} ({frontier.against})", _shape(frontier)]
+    notes = [f"no policy has more than {number(frontier.largest)} ({frontier.against})", _shape(frontier)]
     if not frontier.complete:
         notes.append("the work was ended before all points were found")
     value = () if frontier.against == "return" else (frontier.against,)
@@ -34,17 +34,17 @@ def frontier_page(frontier: Frontier) -> Page:
 def _row(frontier: Frontier, point: FrontierPoint, head: Sequence[str]) -> tuple[str, ...]:
     """Return the line of one point; head: the titles of the columns that the table has."""
     cells = {
-        "at least": "any" if point.threshold is None else f"{point.threshold:.6g}",
+        "at least": "any" if point.threshold is None else number(point.threshold, beside=frontier.largest),
         frontier.of.title: amount_cell(point.measurement.uncertainty),
-        "return": f"{point.expected_return:.6g}",
+        "return": number(point.expected_return, beside=frontier.largest),
         "opacity": amount_cell(point.opacity),
         "bound": bound_cell(point.bound, trivial=point.is_trivial, minimise=frontier.objective.minimise),
         "guess error": amount_cell(point.guess_error),
-        "slope": "" if point.slope is None else f"{point.slope + 0.0:.4g}",
+        "slope": "" if point.slope is None else number(point.slope, 4),
         "seconds": f"{point.seconds:.1f}",
         "status": _status(point),
     }
-    cells.setdefault(frontier.against, f"{point.value:.6g}")
+    cells.setdefault(frontier.against, number(point.value, beside=frontier.largest))
     return tuple(cells[name] for name in head)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from opaq.opacity.amount import Amount
+from opaq.opacity.leakage import GuessLeakage
 from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
-from opaq.reports.layout import GLUE, WIDTH, Facts, Lines, Page, wrap_lines
+from opaq.reports.layout import WIDTH, Facts, Lines, Page, list_shares, rank_shares, wrap_lines
 from opaq.reports.numbers import NOISE, amount_words, number, with_unit
 from opaq.reports.text.names import Changes, ShortNames
 from opaq.reports.text.sentences import answer_sentence
@@ -34,6 +35,7 @@ def measurement_page(measurement: Measurement, *, width: int = WIDTH) -> Page:
 def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
     """Return the figures as pairs of a label and words; thresholds that are missed say so in capitals."""
     error, fano = amount_words(measurement.guess_error), number(measurement.fano_bound)
+    blind = f"{number(measurement.secret_guess_error)} without observing"
     entropy = with_unit(number(measurement.secret_entropy), "bits")
     hidden = "" if measurement.constant_secret is None else ": there is nothing to hide"
     guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
@@ -41,7 +43,12 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
         ("opacity", f"{with_unit(amount_words(measurement.opacity), 'bits')}   H(secret | observations)"),
         ("of at most", f"{entropy}   H(secret), the uncertainty before observing{hidden}"),
         ("leakage", with_unit(amount_words(measurement.leakage), "bits")),
-        ("guess error", f"{error}   (Fano: at least {fano})"),
+        (
+            "guess error",
+            f"{error}, {blind}   (Fano: at least {fano})",
+        ),
+        ("best guess", _guess_words(measurement.vulnerability)),
+        ("min-entropy", f"{with_unit(amount_words(measurement.min_entropy_leakage), 'bits')} of min-entropy leakage"),
         ("guesswork", f"{guesses} until right, {before} without observing"),
         *(
             (
@@ -50,10 +57,35 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
             )
             for amount in _further(measurement).values()
         ),
+        *_leakage_rows(measurement),
         *((requirement.name, _requirement(requirement)) for requirement in measurement.requirements),
         ("how", measurement.explanation),
         *_limit_rows(measurement),
     )
+
+
+def _guess_words(leakage: GuessLeakage) -> str:
+    """Return how likely the best guess is right, and what observing adds."""
+    factor = f", multiplicative {amount_words(leakage.multiplicative)}" if leakage.multiplicative is not None else ""
+    right = f"right with probability {amount_words(leakage.posterior)}, {number(leakage.prior)} without observing"
+    return f"{right}   (vulnerability; additive leakage {amount_words(leakage.additive)}{factor})"
+
+
+def _leakage_rows(measurement: Measurement) -> list[tuple[str, str]]:
+    """Return rows on the leakage of a loss that the task is about, and on the capacity, where there are any."""
+    rows, leakage, most = list[tuple[str, str]](), measurement.g_leakage, measurement.capacity
+    if leakage is not None:
+        factor = leakage.multiplicative
+        times = "" if factor is None else f", the loss divided by {amount_words(factor)} (multiplicative)"
+        if factor is not None and leakage.prior < 0.0:
+            times = f", the gain times {amount_words(factor)} (multiplicative)"
+        rows.append(("g-leakage", f"{amount_words(leakage.additive)} (additive){times}"))
+    if most is not None:
+        shares = list_shares(rank_shares(most.prior, least=NOISE), str, "{:.3g}".format, most=_SHOWN_VALUES)
+        bits = with_unit(amount_words(most.bits), "bits")
+        rows.append(("capacity", f"{bits}, the most leakage over all priors, at {shares}"))
+        rows.append(("min-capacity", f"{with_unit(amount_words(most.min_entropy), 'bits')} of min-entropy leakage"))
+    return rows
 
 
 def _limit_rows(measurement: Measurement) -> list[tuple[str, str]]:
@@ -78,8 +110,9 @@ def _further(measurement: Measurement) -> dict[str, Amount]:
 def _requirement(met: RequirementResult) -> str:
     """Return the value of a requirement, and whether it meets its threshold."""
     if met.threshold is None:
-        return f"{met.value:.6g}   (no threshold)"
-    return f"{met.value:.6g}   ({'meets' if met.feasible else 'MISSES'} the threshold {met.threshold:.6g})"
+        return f"{number(met.value)}   (no threshold)"
+    verdict = f"{'meets' if met.feasible else 'MISSES'} the threshold {met.threshold:.6g}"
+    return f"{number(met.value, beside=met.threshold)}   ({verdict})"
 
 
 def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]:
@@ -91,10 +124,20 @@ def sequence_parts(measurement: Measurement, *, width: int) -> tuple[Lines, ...]
         ("most revealing observations", "leakage", measurement.revealing),
         ("most confusing observations", "opacity", measurement.confusing),
     ]
-    everything = [*measurement.revealing, *measurement.confusing]
+    return sequence_lines(groups, width=width)
+
+
+def sequence_lines(groups: Sequence[tuple[str, str, Sequence[ObservedSequence]]], *, width: int) -> tuple[Lines, ...]:
+    """Return groups of sequences, and a legend of the short names in them.
+
+    groups: (title, what the bits are a part of, sequences); those without a sequence are left out.
+    width: columns to wrap to.
+    """
+    everything = [sequence for *_, sequences in groups for sequence in sequences]
     names = [name for sequence in everything for name in sequence.observations]
     observations = Changes.of(names) or ShortNames.of(names)
-    secrets = ShortNames.of(name for sequence in everything for name, _ in _likely(sequence))
+    ranked = [rank_shares(sequence.posterior, least=NOISE)[:_SHOWN_VALUES] for sequence in everything]
+    secrets = ShortNames.of(name for shares in ranked for name, _ in shares)
     parts = []
     for title, share_of, sequences in groups:
         title += " of those looked at" if any(each.probability is None for each in sequences) else ""
@@ -116,8 +159,9 @@ def _sequence(
     seen = _count_repetitions(sequence.observations, observations) + ("" if sequence.complete else " -> ...")
     weight = _probability(sequence)
     if sequence.probability is not None or sequence.likeliest >= _LEAST:
-        weight += f"; {with_unit(f'{sequence.bits:.3g}', 'bits')} of {share_of}"
-    posterior = ", ".join(f"{secrets[name]}{GLUE}{share:.3g}" for name, share in _likely(sequence))
+        weight += f"; {with_unit(number(sequence.bits, 3), 'bits')} of {share_of}"
+    ranked = rank_shares(sequence.posterior, least=NOISE)
+    posterior = list_shares(ranked, secrets.__getitem__, "{:.3g}".format, most=_SHOWN_VALUES)
     return [
         *wrap_lines(seen, first="  ", rest="    ", width=width),
         *wrap_lines(f"{weight}; secret: {posterior}", first="      ", rest="      ", width=width),
@@ -139,12 +183,6 @@ def _probability(sequence: ObservedSequence) -> str:
         return alone
     leave = "1 other that leaves" if others == 1 else f"{others:,} others that leave"
     return f"{alone} ({together} with {leave} the same belief)"
-
-
-def _likely(sequence: ObservedSequence) -> list[tuple[str, float]]:
-    """Return the likeliest secret values after a sequence and their probabilities, at most six."""
-    ranked = sorted(sequence.posterior.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
-    return [(name, share) for name, share in ranked if share > NOISE]
 
 
 def _count_repetitions(observations: Sequence[str], names: ShortNames | Changes) -> str:

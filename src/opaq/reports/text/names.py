@@ -33,7 +33,7 @@ class ShortNames:
 
         Names of at most 28 characters stay as they are.
         """
-        full = {name: escape_invisible(name) for name in names}
+        full = {name: escape_invisible(name) for name in dict.fromkeys(names)}
         if _longest(full) <= _LONGEST:
             return cls(full)
         parts, shared = _varying_parts(full)
@@ -58,6 +58,15 @@ class ShortNames:
         return ["", kind, *lines, *_shared_note(kind, self.shared, width)] if lines or self.shared else []
 
 
+def tell_apart(names: Sequence[str]) -> list[str] | None:
+    """Return names of variables (`a=1,b=2`) without those that have one value in all of them, in the same order.
+
+    Returns None where that leaves nothing out, or where they are no such names.
+    """
+    parts, shared = _varying_parts(dict(zip(names, names, strict=True)))
+    return [",".join(parts[name]) for name in names] if shared and parts else None
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """Sequences of long names of variables: the first in full, then what changes from one to the next."""
@@ -68,7 +77,7 @@ class Changes:
     @classmethod
     def of(cls, names: Iterable[str]) -> Changes | None:
         """Return the parts of all names that appear on one page; None where names are short or name no variables."""
-        full = {name: escape_invisible(name) for name in names}
+        full = {name: escape_invisible(name) for name in dict.fromkeys(names)}
         parts, shared = _varying_parts(full) if _longest(full) > _LONGEST else ({}, "")
         return cls(parts, shared) if parts else None
 

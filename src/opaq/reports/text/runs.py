@@ -6,12 +6,12 @@ Comes in: `Replay`s. Goes out: a `Page` with a table per run, on grids also with
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from opaq.model.problem import Problem
 from opaq.reports.grid import grid_of, path_lines
-from opaq.reports.layout import GLUE, WIDTH, Lines, Page, Part, TextTable
+from opaq.reports.layout import WIDTH, Lines, Page, Part, TextTable, list_shares, rank_shares
 from opaq.reports.text.names import ShortNames
 from opaq.simulation.replay import Replay, ReplayStep
 
@@ -20,44 +20,66 @@ _SHOWN_VALUES = 4
 _SURE = 1 - 1e-9  # a probability from here on is certainty
 
 
-def runs_page(runs: Sequence[Replay], *, width: int = WIDTH) -> Page:
+def runs_page(runs: Sequence[Replay], *, first: int = 1, ends: RunEnds | None = None, width: int = WIDTH) -> Page:
     """Return the page of runs: one table for each, and a legend of the short names in them.
 
-    runs: at least one. width: columns, for the legend of short names.
+    runs: at least one. first: the number of the first. width: columns, for the legend of short names.
+    ends: counts the ends of more runs than these, whose sentence comes after all; None puts that of these at the top.
     """
     title = f"Replay: the secret is {runs[0].secret}" if len(runs) == 1 and runs[0].secret else "Replay"
-    known = all(run.secret and run.steps for run in runs)
-    return Page(_runs_sentence(runs) if known else "", _run_parts(runs, width=width), title)
+    counted = ends or RunEnds()
+    counted.count(runs)
+    return Page("" if ends else counted.sentence(), _run_parts(runs, first=first, width=width), title)
 
 
-def paths_page(problem: Problem, runs: Sequence[Replay], *, width: int = WIDTH) -> Page:
+def paths_page(
+    problem: Problem, runs: Sequence[Replay], *, first: int = 1, ends: RunEnds | None = None, width: int = WIDTH
+) -> Page:
     """Return the page of runs on a grid: every run as a table and as a path on the board.
 
-    problem: the one that the runs are of. width: columns. Raises InputError if the problem is no grid.
+    problem: the one that the runs are of. The other arguments are those of `runs_page`.
+    Raises InputError if the problem is no grid.
     """
-    view, page = grid_of(problem), runs_page(runs, width=width)
-    tables, names = page.parts[: len(runs)], page.parts[len(runs) :]
+    view, page = grid_of(problem), runs_page(runs, first=first, ends=ends, width=width)
+    tables, names, position = page.parts[: len(runs)], page.parts[len(runs) :], problem.mdp.state_index()
     paths = [
-        path_lines(view, [step.state for step in run.steps], title=f"path of run {index}", width=width)
-        for index, run in enumerate(runs, start=1)
+        path_lines(view, [position[step.state] for step in run.steps], title=f"path of run {index}", width=width)
+        for index, run in enumerate(runs, start=first)
     ]
     parts = [part for pair in zip(tables, paths, strict=True) for part in pair]
     return replace(page, parts=(*parts, *names))
 
 
-def _runs_sentence(runs: Sequence[Replay]) -> str:
-    """Return a sentence on how often the observer is right in the end, and how often it is sure."""
-    last = [run.steps[-1].belief for run in runs]
-    guesses = [max(shares.items(), key=itemgetter(1))[0] for shares in last]
-    right = sum(guess == run.secret for guess, run in zip(guesses, runs, strict=True))
-    sure = sum(max(shares.values()) >= _SURE for shares in last)
-    among = "1 run" if len(runs) == 1 else f"{len(runs):,} runs"
-    certain = f"{sure:,}" if sure else "none"
-    return f"At the end the observer's best guess is right in {right:,} of {among}; it is sure in {certain}."
+@dataclass(slots=True)
+class RunEnds:
+    """Counts how runs end: how many there are, in how many the best guess is right, and in how many it is sure."""
+
+    runs: int = 0
+    right: int = 0
+    sure: int = 0
+    known: bool = True  # whether the secrets of all are
+
+    def count(self, runs: Sequence[Replay]) -> None:
+        """Add runs."""
+        for run in runs:
+            if not (run.secret and run.steps):
+                self.known = False
+                continue
+            guess, share = max(run.steps[-1].belief.items(), key=itemgetter(1))
+            self.runs += 1
+            self.right += guess == run.secret
+            self.sure += share >= _SURE
+
+    def sentence(self) -> str:
+        """Return the sentence on all of them; empty where the secret of one is not known."""
+        among = "1 run" if self.runs == 1 else f"{self.runs:,} runs"
+        certain = f"{self.sure:,}" if self.sure else "none"
+        words = f"At the end the observer's best guess is right in {self.right:,} of {among}; it is sure in {certain}."
+        return words if self.known else ""
 
 
-def _run_parts(runs: Sequence[Replay], *, width: int = WIDTH) -> tuple[Part, ...]:
-    """Return one table per run, and the legends of the short names in them, `width` columns wide."""
+def _run_parts(runs: Sequence[Replay], *, first: int = 1, width: int = WIDTH) -> tuple[Part, ...]:
+    """Return one table per run, numbered from `first`, and the legends of their short names, `width` columns wide."""
     steps = [step for run in runs for step in run.steps]
     states = ShortNames.of(step.state for step in steps)
     observations = ShortNames.of(step.observation for step in steps)
@@ -68,7 +90,7 @@ def _run_parts(runs: Sequence[Replay], *, width: int = WIDTH) -> tuple[Part, ...
             tuple(_row(step, states, observations, secrets) for step in run.steps),
             title=f"run {count}: the secret is {secrets[run.secret]}",
         )
-        for count, run in enumerate(runs, start=1)
+        for count, run in enumerate(runs, start=first)
     ]
     for kind, names in {"states": states, "observations": observations, "secret values": secrets}.items():
         parts += [Lines(tuple(lines[1:])) for lines in [names.notes(kind, width=width)] if lines]
@@ -77,6 +99,6 @@ def _run_parts(runs: Sequence[Replay], *, width: int = WIDTH) -> tuple[Part, ...
 
 def _row(step: ReplayStep, states: ShortNames, observations: ShortNames, secrets: ShortNames) -> tuple[str, ...]:
     """Return the line of one step; of its belief the four likeliest values, with short names."""
-    likely = sorted(step.belief.items(), key=lambda item: -item[1])[:_SHOWN_VALUES]
-    belief = ", ".join(f"{secrets[name]}{GLUE}{share:.3f}" for name, share in likely if share > 0.0005)
+    ranked = rank_shares(step.belief, least=0.0005)
+    belief = list_shares(ranked, secrets.__getitem__, "{:.3f}".format, most=_SHOWN_VALUES)
     return str(step.time), states[step.state], step.action, observations[step.observation], belief

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from opaq.opacity.measure import Measurement
 from opaq.reports.layout import Page, TextTable
-from opaq.reports.numbers import amount_cell, shared_number
+from opaq.reports.numbers import amount_cell, number, shared_number
 from opaq.solvers.strategy import Status
 from opaq.study.sensors import RankedSensor, SensorRanking
 
@@ -15,7 +15,7 @@ from opaq.study.sensors import RankedSensor, SensorRanking
 def ranking_page(ranking: SensorRanking) -> Page:
     """Return the page of a ranking: a table, first the sensors as they are and then every trial, and notes below it."""
     base, sensors = ranking.base, {sensor.name: sensor for sensor in ranking.sensors}
-    figures = (amount_cell(base.uncertainty), "", f"{base.expected_return:.6g}")
+    figures = (amount_cell(base.uncertainty), "", number(base.expected_return))
     rows: list[tuple[str, ...]] = [("", "", "", "as they are", *figures, _status(ranking.status, base))]
     for trial in ranking.trials:
         sensor, measurement = sensors[trial.sensor], trial.measurement
@@ -27,7 +27,7 @@ def ranking_page(ranking: SensorRanking) -> Page:
                 trial.change,
                 amount_cell(measurement.uncertainty),
                 amount_cell(trial.gain, sign="+"),
-                f"{measurement.expected_return:.6g}",
+                number(measurement.expected_return),
                 _status(trial.status, measurement),
             )
         )

@@ -243,7 +243,8 @@ def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return ""
     verb = "meets" if met.feasible else "misses"
-    return f"{escape_invisible(met.name)} {number(met.value, 4)} {verb} the threshold {met.threshold:.4g}"
+    value = number(met.value, 4, beside=met.threshold)
+    return f"{escape_invisible(met.name)} {value} {verb} the threshold {met.threshold:.4g}"
 
 
 def _proof(measurement: Measurement, certificate: Certificate | None) -> list[str]:

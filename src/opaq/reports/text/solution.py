@@ -10,7 +10,7 @@ from statistics import median
 
 from opaq.certificates.certify import Certificate
 from opaq.reports.layout import WIDTH, Facts, Page
-from opaq.reports.numbers import amount_words
+from opaq.reports.numbers import amount_words, number
 from opaq.reports.text.certificate import certificate_rows
 from opaq.reports.text.measurement import measurement_rows, sequence_parts
 from opaq.reports.text.sentences import answer_sentence
@@ -109,10 +109,10 @@ def _optimality_words(optimality: Optimality, unit: str, *, minimise: bool) -> s
 
     Curvatures are those of what is maximised: where the task minimises, they are shown with the other sign.
     """
-    moved = f"at most {optimality.residual:.1e} {unit} per unit of probability moved"
-    words = f"{moved}, gradient {optimality.gradient_norm:.1e}"
+    moved = f"at most {number(optimality.residual, 2)} {unit} per unit of probability moved"
+    words = f"{moved}, gradient {number(optimality.gradient_norm, 2)}"
     if optimality.curvature is None:
         return words
     if minimise:
-        return f"{words}, smallest curvature {-optimality.curvature:.1e} (a local minimum has none below 0)"
-    return f"{words}, largest curvature {optimality.curvature:.1e} (a local maximum has none above 0)"
+        return f"{words}, smallest curvature {number(-optimality.curvature, 2)} (a local minimum has none below 0)"
+    return f"{words}, largest curvature {number(optimality.curvature, 2)} (a local maximum has none above 0)"

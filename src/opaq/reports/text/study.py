@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opaq.errors import escape_invisible
+from opaq.errors import cut_middle, escape_invisible
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import WIDTH, Notes, Page, TextTable
 from opaq.reports.numbers import number, page_amount, uncertainty_title
@@ -17,47 +17,52 @@ from opaq.study.sweep.study import Study, StudyPoint
 
 _MOST_ROWS = 60  # of a table on a page; results.csv has them all
 _MOST_FAILED = 5
+_MOST_LAWS = 5
 _LONGEST = 24  # characters of a value
 _FIGURES = ("opacity", "return", "guess error", "status", "seconds")
 _VARIED = "parameters"  # the column of all that is varied, where a column each is too wide
 _ENOUGH = 30  # characters of that column; with less, the guess error is left out
 
 
-def study_page(study: Study, *, width: int = WIDTH) -> Page:
+def study_page(study: Study, *, width: int | None = WIDTH) -> Page:
     """Return the page of a study: the first 60 points as a table, what became of all, and where their results are.
 
-    width: columns; a table that would be wider puts all that is varied into its last column.
+    width: columns; a table that would be wider puts all that is varied into its last column. None: of a document, where
+    the table has all points, and a column for each path that is varied.
     """
     head, rows = study_table(study, width=width)
-    return Page("", (TextTable(head, tuple(rows)), Notes(_study_summary(study), rest="")), f"Sweep of {study.problem}")
+    numbers = [index for index, name in enumerate(head) if name not in ("point", "status", _VARIED)]
+    table = TextTable(head, tuple(rows), numbers if width is None else ())
+    return Page("", (table, Notes(_study_summary(study), rest="")), f"Sweep of {study.problem}")
 
 
-def study_table(study: Study, *, width: int = WIDTH) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def study_table(study: Study, *, width: int | None = WIDTH) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the head and the first 60 lines of the table.
 
     What is varied stands in columns of its own, or in one if that is wider than `width` columns. Names, figures and
-    statuses stay whole; the one column is the last, which goes on below itself.
+    statuses stay whole; the one column is the last, which goes on below itself. Without a width there are all lines,
+    and paths are called by as many of their last keys as tell them apart.
     """
-    figures = [_cells(point) for point in study.points[:_MOST_ROWS]]
+    points, names = study.points[: None if width is None else _MOST_ROWS], short_names(study.parameters)
+    figures = [_cells(point) for point in points]
     columns = _figures_of(study)
-    head = ("point", *study.parameters, *columns)
+    head = ("point", *(study.parameters if width is not None else names.values()), *columns)
     rows = [
         (
             point.name,
             *(_value(point.parameters.get(path, "")) for path in study.parameters),
             *_choose_cells(cells, columns),
         )
-        for point, cells in zip(study.points, figures, strict=False)
+        for point, cells in zip(points, figures, strict=True)
     ]
-    if len(study.parameters) < 1 or _width([head, *rows]) <= width:
+    if width is None or len(study.parameters) < 1 or _width([head, *rows]) <= width:
         return head, rows
-    names = short_names(study.parameters)
-    rows = [(point.name, *_choose_cells(cells, columns)) for point, cells in zip(study.points, figures, strict=False)]
+    rows = [(point.name, *_choose_cells(cells, columns)) for point, cells in zip(points, figures, strict=True)]
     if _width([("point", *columns), *rows]) + 2 + _ENOUGH > width:
         columns = tuple(name for name in columns if name != "guess error" or study.of == "guess_error")
     rows = [
         (point.name, *_choose_cells(cells, columns), _varied_values(point, names))
-        for point, cells in zip(study.points, figures, strict=False)
+        for point, cells in zip(points, figures, strict=True)
     ]
     return ("point", *columns, _VARIED), rows
 
@@ -109,20 +114,23 @@ def _width(table: Sequence[Sequence[str]]) -> int:
 
 
 def _study_summary(study: Study) -> tuple[str, ...]:
-    """Return notes: what became of the points, where their results are, and why the first five failed."""
+    """Return notes: what became of the points, where their results are, why the first five failed, and broken laws."""
     counts = study.counts
     words = [f"{counts['done']:,} of {counts['points']:,} {'point' if counts['points'] == 1 else 'points'} done"]
     words += [f"{counts[kind]:,} {kind}" for kind in ("infeasible", "failed", "unfinished") if counts[kind]]
     hidden = len(study.points) - _MOST_ROWS
     more = f" ({hidden:,} more {'point' if hidden == 1 else 'points'} there)" if hidden > 0 else ""
     failed = [f"point {point.name} failed: {point.error}" for point in study.failed[:_MOST_FAILED]]
-    return (f"{', '.join(words)}; all results are in {study.folder}/results.csv{more}", *failed)
+    laws = [f"a law is broken: {law.text}" for law in study.broken_laws[:_MOST_LAWS]]
+    left = len(study.broken_laws) - _MOST_LAWS
+    laws += [f"and {left:,} more, in the JSON of the study"] if left > 0 else []
+    return (f"{', '.join(words)}; all results are in {study.folder}/results.csv{more}", *failed, *laws)
 
 
 def _value(value: Any) -> str:
-    """Return a parameter in at most 24 characters; what is no text is written as JSON."""
+    """Return a parameter in at most 24 characters, cut in the middle; what is no text is written as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return cut_middle(text, _LONGEST, mark="...")
 
 
 def _amount(amount: Amount | None) -> str:

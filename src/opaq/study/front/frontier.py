@@ -13,13 +13,13 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from threadpoolctl import threadpool_limits
 
 from opaq.certificates.certify import Certificate, certify, is_trivial
 from opaq.codec import Result, flat, if_known, infinity, live
-from opaq.display import NotebookView
+from opaq.display import NotebookView, data_frame
 from opaq.errors import Fault, InputError, check_numbers, is_flag
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
@@ -27,6 +27,7 @@ from opaq.model.problem import Problem
 from opaq.model.uncertainty import Uncertainty
 from opaq.opacity.amount import Amount, Target
 from opaq.opacity.measure import Measurement
+from opaq.opacity.policies import as_policy
 from opaq.solvers.options import SolveOptions, available_cores
 from opaq.solvers.policy_classes import class_name
 from opaq.solvers.strategy import Status
@@ -34,6 +35,9 @@ from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 from opaq.study.arguments import read_arguments
 from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
 from opaq.study.front.search import FEW_BELIEFS, FrontSearch, FrontSolution, with_threshold
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _CONCAVE = 1e-3  # bits that a point may lie below the others' mixtures and still count as on a concave front
 _MOST_POINTS = 1_000
@@ -147,6 +151,30 @@ class Frontier(NotebookView, ContentEq, Result):
         """What the task is about."""
         return self.objective.of
 
+    def to_dataframe(self) -> DataFrame:
+        """Return one line per point: its threshold, what its policy reaches and hides, and how the search ended."""
+        lines = [
+            {
+                "threshold": point.threshold,
+                "value": point.value,
+                "opacity": float(point.opacity),
+                "opacity_lower": point.opacity.lower,
+                "opacity_upper": point.opacity.upper,
+                self.of.name: float(point.measurement.uncertainty),
+                "return": point.expected_return,
+                "guess_error": float(point.guess_error),
+                "bound": point.bound,
+                "slope": point.slope,
+                "feasible": point.measurement.feasible,
+                "status": point.status.name.lower(),
+                "seconds": point.seconds,
+            }
+            for point in self.points
+        ]
+        fixed = ("threshold", "value", "opacity", "opacity_lower", "opacity_upper")
+        rest = ("return", "guess_error", "bound", "slope", "feasible", "status", "seconds")
+        return data_frame(lines, tuple(dict.fromkeys((*fixed, self.of.name, *rest))))
+
     @property
     def not_concave(self) -> tuple[FrontierPoint, ...]:
         """The points that lie more than 1e-3 below the mixtures of others."""
@@ -167,7 +195,8 @@ def policy_file_name(number: int) -> str:
 def frontier(
     problem: Problem | str | os.PathLike[str],
     *,
-    against: str = "return",
+    against: str | None = None,
+    initial_policy: Policy | str | os.PathLike[str] | None = None,
     points: int = 12,
     conditions: str | None = None,
     certify: bool = False,
@@ -179,11 +208,14 @@ def frontier(
     on_point: Callable[[FrontierPoint], None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Frontier:
-    """Return the Pareto front of opacity against the return, or against another requirement of the task.
+    """Return the Pareto front of opacity against the requirement that the task has, or against another one.
 
     problem: an object, the name of a file, or the name of a scenario. Its own threshold for `against` is not used;
         all other requirements hold at every point.
-    against: "return", or a requirement as it is named in the task or in a measurement.
+    against: "return", or a requirement as it is named in the task or in a measurement; by default the return where the
+        task asks for one or for nothing, else the first requirement that it has.
+    initial_policy: a policy to begin from: an object, a file, "uniform" or "return-optimal". Every search begins there,
+        too; one of a coarser class is lifted.
     points: how many, the ends included: the most opaque policy of all, and the largest value attainable. The others go
         where the tangents and the chords of the points so far differ most.
     conditions: what the policies look at ("state,time"); the problem's own class by default.
@@ -205,7 +237,7 @@ def frontier(
     problem, chosen, policy_class = read_arguments(
         problem,
         {
-            "against": (against, str, "'return', or the name of a requirement"),
+            "against": (against, lambda name: name is None or isinstance(name, str), "the name of a requirement"),
             "certify": (certify, is_flag, "True or False"),
         },
         options=options,
@@ -219,7 +251,8 @@ def frontier(
     deadline = call.limited_to(chosen.time_limit)
     with interruptible(stop) as stop, stop.limit(deadline.left):
         settings = replace(chosen, time_limit=None, sequences=0)
-        search = FrontSearch.prepare(problem, policy_class, settings, against=against, stop=stop)
+        warm = None if initial_policy is None else as_policy(initial_policy, problem, within=policy_class)
+        search = FrontSearch.prepare(problem, policy_class, settings, against=against, warm=warm, stop=stop)
         front = _Front(search, points, stop, deadline, certify, on_point, on_progress)
         return replace(front.solve(), stated=problem)
 
@@ -277,7 +310,7 @@ class _Front:
         Raises StoppedError when there was no time for the first.
         """
         search = self.search
-        top = search.largest - _END * search.size
+        top = max(search.largest - _END * search.size, search.least)
         first, last = self._solve_batch([(None, []), (top, [])])
         if first is None or (self.stop.requested and not first.measurement.feasible):
             raise StoppedError(self.stop.reason or TIME_IS_UP)  # that of the first point alone may be up
@@ -285,7 +318,9 @@ class _Front:
             return
         self._keep([first])
         if last is not None and not last.measurement.feasible and not self.stop.requested:
-            reached = last.value - _END * search.size  # the most that policies of this class are found to reach
+            reached = max(
+                last.value - _END * search.size, search.least
+            )  # the most that policies of this class are found to reach
             (better,) = self._solve_batch([(reached, [last.pi])])
             if better is not None and better.measurement.feasible:
                 last = replace(better, seconds=last.seconds + better.seconds)
@@ -383,13 +418,15 @@ class _Front:
     def _initial_policies(self, threshold: float, *, without: FrontSolution | None = None) -> list[FloatArray]:
         """Return policies to begin from: one between the neighbours that reaches the threshold, and the two themselves.
 
-        without: the point itself where it is searched once more; its own policy is the last one then.
+        The one that the caller gave comes after them. without: the point itself where it is searched once more; its own
+        policy is the last one then.
         """
         others = [each for each in self.solved if each is not without]
         left = max((each for each in others if _position(each) <= threshold), key=_position, default=others[0])
         right = min((each for each in others if _position(each) > threshold), key=_position, default=others[-1])
         mixed = self.search.mixture(left, right, threshold)
-        return [mixed, right.pi, left.pi, *([] if without is None else [without.pi])]
+        further = [self.search.search.warm, None if without is None else without.pi]
+        return [mixed, right.pi, left.pi, *(pi for pi in further if pi is not None)]
 
     def _keep(self, solutions: Sequence[FrontSolution]) -> None:
         """Add points, and tell the caller of them."""

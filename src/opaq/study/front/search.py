@@ -6,6 +6,7 @@ once; thresholds are exchanged in what was compiled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,8 +15,8 @@ import numpy as np
 
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray
-from opaq.model.policy import PolicyClass
-from opaq.model.problem import Problem
+from opaq.model.policy import Policy, PolicyClass
+from opaq.model.problem import Problem, ReturnAtLeast
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_requirement
@@ -61,16 +62,24 @@ class FrontSearch:
 
     @classmethod
     def prepare(
-        cls, problem: Problem, policy_class: PolicyClass, options: SolveOptions, *, against: str, stop: Stop
+        cls,
+        problem: Problem,
+        policy_class: PolicyClass,
+        options: SolveOptions,
+        *,
+        against: str | None,
+        warm: Policy | None = None,
+        stop: Stop,
     ) -> FrontSearch:
         """Compile the problem once, with some threshold for the requirement that varies.
 
-        options: of every solve. against: the requirement, by its name. stop: ends the work when it is requested.
+        options: of every solve. against: the requirement, by its name; None: the one that the task has.
+        warm: a policy to begin from, beside others. stop: ends the work when it is requested.
         Raises InputError for an unknown requirement, StoppedError when the work ends before there is a search.
         """
         payoff = payoff_index(problem, against)
         problem = with_threshold(problem, payoff, 0.0)
-        search = Search.prepare(problem, policy_class, factory_of(options.solver), options, warm=None, stop=stop)
+        search = Search.prepare(problem, policy_class, factory_of(options.solver), options, warm=warm, stop=stop)
         required = [index for index, each in enumerate(search.product.process.payoffs) if each.threshold is not None]
         return cls(search, payoff, dict(zip(required, search.objective.scales.tolist(), strict=True)))
 
@@ -88,6 +97,12 @@ class FrontSearch:
     def largest(self) -> float:
         """The most that any policy reaches of the requirement."""
         return next(most.largest for most in self.search.attainable if most.name == self.name)
+
+    @property
+    def least(self) -> float:
+        """The least threshold that can be stated: 0 of a probability, none of a return."""
+        requirements = (None, *self.search.problem.task.requirements)
+        return -math.inf if isinstance(requirements[self.payoff], ReturnAtLeast | None) else 0.0
 
     @property
     def size(self) -> float:
@@ -224,12 +239,14 @@ class FrontSearch:
         return np.asarray((1.0 - by_slot) * first.pi + by_slot * second.pi)
 
 
-def payoff_index(problem: Problem, against: str) -> int:
+def payoff_index(problem: Problem, against: str | None) -> int:
     """Return the position of a requirement among the payoffs; the return has position 0.
 
-    against: "return", or the name of a requirement as it is reported or as the task states it. Raises InputError for
-    any other.
+    against: "return", or the name of a requirement as it is reported or as the task states it; None: the return where
+    the task asks for one or for nothing, else its first requirement. Raises InputError for any other.
     """
+    if against is None:
+        return int(problem.task.return_at_least is None and bool(problem.task.requirements))
     names = [_RETURN]
     for position, requirement in enumerate(problem.task.requirements, start=1):
         tracked = track_requirement(requirement, problem).name

@@ -19,6 +19,7 @@ from typing import Any
 
 from opaq.errors import Fault, InputError, spreadsheet_cell
 from opaq.files import read_bytes, write_bytes, write_text
+from opaq.spec.yaml import parse_yaml
 from opaq.study.sweep.journal import BASE, FILE, Journal
 from opaq.study.sweep.plan import SweepPlan, SweepPoint
 
@@ -26,6 +27,7 @@ PROBLEM_COPY, _PLAN_COPY = "problem.yaml", "plan.yaml"
 _TABLE, _PARQUET = "results.csv", "results.parquet"
 POLICIES, _ANSWERS = "policies", "answers"
 _MAX_PLAN = 64 << 20  # bytes
+_MAX_PROBLEM = 256 << 20
 _MOST_FAULTS = 20
 _LONGEST = 100  # characters of a value in a message
 _ABSENT = object()
@@ -87,6 +89,16 @@ def open_journal(folder: Path, plan: SweepPlan, points: Sequence[SweepPoint], so
     with Journal.open(folder) as journal:
         _refuse_other_plan(folder, journal, parts, points)
         yield journal
+
+
+def read_problem_copy(folder: Path) -> Mapping[str, Any]:
+    """Return the content of the problem file that a sweep was begun with; InputError where the copy is unusable."""
+    path = folder / PROBLEM_COPY
+    text = read_bytes(path, max_bytes=_MAX_PROBLEM).decode("utf-8-sig", errors="replace")
+    spec = parse_yaml(text, source=str(path)).data
+    if not isinstance(spec, Mapping):
+        raise InputError([Fault("", "is no problem file")], str(path))
+    return spec
 
 
 def _refuse_other_plan(folder: Path, journal: Journal, plan: Mapping[str, Any], points: Sequence[SweepPoint]) -> None:

@@ -13,11 +13,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations, product
+from operator import or_
 from pathlib import Path
 from typing import Any
 
-from opaq.errors import Fault, Faults, InputError, describe_value, is_flag
+from opaq.errors import Fault, Faults, InputError, cut_middle, describe_value, is_flag
 from opaq.load import problem_text, scenario_names
 from opaq.model.problem import Problem
 from opaq.solvers.options import SolveOptions
@@ -25,6 +27,7 @@ from opaq.solvers.registry import SOLVERS
 from opaq.spec.cursor import Cursor, Scope, read_with_faults
 from opaq.spec.grammar import (
     FLAG,
+    TEXT,
     Fields,
     Key,
     Plain,
@@ -158,6 +161,7 @@ _VERSION = 1
 MOST_POINTS = 100_000
 _CERTIFY_SECONDS = 60.0  # of a certificate, where the plan does not say
 _RUN_OPTIONS = ("workers",)  # options of a solve that belong to the run of a sweep
+_BY_NAME = ("over", "sensors", "solve")  # mappings of which one entry may be wrong and the others right
 _SHOWN = 60  # characters of a value in a message
 
 
@@ -174,14 +178,12 @@ class SweepPoint:
 
     @property
     def words(self) -> str:
-        """The paths that are varied and their values, for messages; long values are cut off."""
+        """The paths that are varied and their values, for messages; long values are cut in the middle."""
         texts = {
             path: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
             for path, value in self.parameters.items()
         }
-        return ", ".join(
-            f"{path} {text if len(text) <= _SHOWN else f'{text[: _SHOWN - 3]}...'}" for path, text in texts.items()
-        )
+        return ", ".join(f"{path} {cut_middle(text, _SHOWN, mark='...')}" for path, text in texts.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -194,18 +196,22 @@ class SweepPlan:
     text: str  # of the problem file; empty where the plan holds the problem itself
     over: Mapping[str, tuple[Any, ...]]  # path -> values
     sensors: Mapping[str, tuple[Any, ...]]  # sensor -> changes
+    together: tuple[Mapping[str, Any], ...]  # values of several paths that are varied as one: path -> value
     listed: tuple[Mapping[str, Any], ...]  # further points, path -> value
     solve: Mapping[str, Any]  # options of every solve
     certify: float  # seconds for a certificate per point; 0: none
     time_limit: float | None  # seconds per point
     warm: bool  # whether points hand their policies to their neighbours
+    initial_policy: str | None  # a file, relative to the plan, or a name: where points begin that have no neighbour yet
     lines: Mapping[str, int]  # of the plan file
     source: str  # its name
 
     def parameters(self) -> list[dict[str, Any]]:
         """Return the parameters of every point, path -> value: the product of all values, then the listed points."""
-        axes = {**self.over, **{f"sensors.{name}": changes for name, changes in self.sensors.items()}}
-        points = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())] if axes else []
+        varied = {**self.over, **{f"sensors.{name}": changes for name, changes in self.sensors.items()}}
+        axes = [[{path: value} for value in values] for path, values in varied.items()]
+        axes += [[dict(values) for values in self.together]] if self.together else []
+        points = [reduce(or_, values) for values in product(*axes)] if axes else []
         return points + [dict(point) for point in self.listed if dict(point) not in points]
 
     def to_dict(self) -> Plain:
@@ -214,10 +220,12 @@ class SweepPlan:
             "problem": self.problem_name,
             "over": {path: list(values) for path, values in self.over.items()},
             "sensors": {name: list(changes) for name, changes in self.sensors.items()},
+            **({"together": [dict(values) for values in self.together]} if self.together else {}),
             "points": [dict(point) for point in self.listed],
             "solve": dict(self.solve),
             "certify": self.certify,
             "warm": self.warm,
+            "initial_policy": self.initial_policy,
         }
 
 
@@ -239,6 +247,28 @@ def read_plan(plan: object, *, faults: Faults | None = None) -> SweepPlan:
         advice = f"a plan names it: {{opaq-sweep: {_VERSION}, problem: {Path(source).name}, over: {{...}}}}"
         raise InputError([Fault("", "is a problem, not the plan of a sweep", advice)], source)
     return _read(document, source, Path(source).parent, faults)
+
+
+def read_rest(plan: object, error: InputError) -> SweepPlan | None:
+    """Return a plan without the entries that have faults, so that the points of the others can be checked, too.
+
+    plan: as in `read_plan`. error: what it raised. None where nothing is left, or it has faults still.
+    """
+    document, source, folder = Document(plan, {}), "", Path()
+    if isinstance(plan, str | os.PathLike):
+        document, source, folder = load_yaml(plan), os.fspath(plan), Path(plan).parent
+    if not isinstance(document.data, Mapping):
+        return None
+    rest = dict(document.data)
+    for fault in error.faults:
+        key = re.split(r"[.\[]", fault.where)[0]
+        inner = rest.pop(key, None)
+        if key in _BY_NAME and isinstance(inner, Mapping):
+            rest[key] = {name: value for name, value in inner.items() if not fault.where.startswith(f"{key}.{name}")}
+    try:
+        return _read(Document({"opaq-sweep": _VERSION, **rest}, document.lines), source, folder, None)
+    except InputError:
+        return None
 
 
 def plan_schema() -> Plain:
@@ -274,12 +304,12 @@ def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -
     if "opaq-sweep" in fields and (version.value is True or version.value != _VERSION):
         version.error(f"is {describe_value(version.value)}, a format this version does not read", f"write {_VERSION}")
     problem = _problem(fields.at("problem"), folder) if "problem" in fields else None
-    over, sensors, listed = (fields.read(name) for name in ("over", "sensors", "points"))
+    over, sensors, together, listed = (fields.read(name) for name in ("over", "sensors", "together", "points"))
     solve, certify, time_limit, warm = (fields.read(name) for name in ("solve", "certify", "time_limit", "warm"))
     _check_paths(fields)
-    if not any(fields.at(name).value for name in ("over", "sensors", "points")):
+    if not any(fields.at(name).value for name in ("over", "sensors", "together", "points")):
         fields.cursor.error("has no points", "give values under 'over', or a list of points under 'points'")
-    usable = all(part is not None for part in (problem, over, sensors, listed, solve, certify, warm))
+    usable = all(part is not None for part in (problem, over, sensors, together, listed, solve, certify, warm))
     if problem is None or not usable or fields.cursor.faults.errors:
         return None
     content, name, base, text = problem
@@ -290,11 +320,13 @@ def _make(fields: Fields, folder: Path, lines: Mapping[str, int], source: str) -
         text=text,
         over=over,
         sensors=sensors,
+        together=tuple(together),
         listed=tuple(listed),
         solve=solve,
         certify=certify,
         time_limit=time_limit,
         warm=warm,
+        initial_policy=fields.read("initial_policy"),
         lines=lines,
         source=source,
     )
@@ -388,6 +420,18 @@ def _read_list(cursor: Cursor) -> list[dict[str, Any]] | None:
     return all_or_none(points)
 
 
+def _read_together(cursor: Cursor) -> list[dict[str, Any]] | None:
+    """Return a list of mappings with the same paths, which are varied as one; None where it is no such list."""
+    points = _read_list(cursor)
+    for index, values in enumerate(points or ()):
+        item = cursor.item(index, value=values)
+        for path in (points or [{}])[0].keys() ^ values.keys():
+            item.error(f"{'lacks' if path not in values else 'has'} '{path}', unlike the others", "name the same paths")
+        if any(_same(values, earlier) for earlier in (points or [])[:index]):
+            item.error(f"{describe_value(values)} is listed twice", "keep one of them")
+    return points
+
+
 def _solve(cursor: Cursor) -> dict[str, Any] | None:
     """Return the options of every solve; None where they are no mapping.
 
@@ -433,11 +477,18 @@ def _seconds(cursor: Cursor) -> float | None:
 def _check_paths(fields: Fields) -> None:
     """Note paths that name options of the run, and those that undo each other, as faults.
 
-    fields: the keys of the plan; only `over` and `sensors` are looked at.
+    fields: the keys of the plan; only `over`, `sensors` and `together` are looked at.
     """
-    over, sensors = (fields.at(name).value for name in ("over", "sensors"))
+    over, sensors, together = (fields.at(name).value for name in ("over", "sensors", "together"))
     cursors = [fields.at("over").child(path, None) for path in over] if isinstance(over, Mapping) else []
     paths = {cursor.path.removeprefix("over."): cursor for cursor in cursors}
+    first = together[0] if isinstance(together, list) and together and isinstance(together[0], Mapping) else {}
+    for path in first:
+        spelled = f"observer.{path}" if str(path).startswith("sensors.") else str(path)
+        cursor = fields.at("together").item(0, value=first).child(path, None)
+        if spelled in paths:
+            cursor.error(f"changes what '{spelled}' changes", "keep one of them")
+        paths[spelled] = cursor
     for path, cursor in paths.items():
         if normal_path(path) in {f"solve.{name}" for name in _RUN_OPTIONS}:
             cursor.error("belongs to the run, not to the plan", "say it where the sweep is run")
@@ -476,6 +527,16 @@ PLAN: Record[Any] = Record(
             default={},
         ),
         Key(
+            "together",
+            ValueType(
+                "a list of mappings from the same paths to values",
+                _read_together,
+                list_schema({"type": "object", "minProperties": 1}),
+            ),
+            "Values of several paths that are varied as one, combined with those of `over` and `sensors`.",
+            default=(),
+        ),
+        Key(
             "points",
             ValueType(
                 "a list of mappings from paths to values",
@@ -491,6 +552,7 @@ PLAN: Record[Any] = Record(
             "time_limit", number(0.001, 1e8), "Seconds per point; what takes much longer is ended and counts as failed."
         ),
         Key("warm", FLAG, "Whether points hand their policies to their neighbours.", default=True),
+        Key("initial_policy", TEXT, "A policy to begin from: a file beside the plan, `uniform` or `return-optimal`."),
     ),
     example="{opaq-sweep: 1, problem: two-sink, over: {horizon: [2, 3], seed: [0, 1]}}",
 )

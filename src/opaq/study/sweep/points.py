@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.load import FolderSources
+from opaq.load import FolderSources, load_policy
 from opaq.model.fingerprint import digest, problem_parts
 from opaq.model.problem import Problem
+from opaq.opacity.policies import RETURN_OPTIMAL, UNIFORM
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import choose_class
+from opaq.spec.policy_table import policy_to_dict
 from opaq.spec.problem_part import build_problem
 from opaq.spec.yaml import line_of
 from opaq.stop import Stop
@@ -27,11 +30,14 @@ from opaq.study.sweep.plan import (
     is_threshold,
     normal_path,
     overlap,
+    read_plan,
+    read_rest,
     with_sensor,
 )
 from opaq.study.workers.task import point_fingerprint
 
 _LONGEST_LINK = 8  # points along an axis that begin from each other; also how many have to run one by one
+_INITIAL = "initial policy"  # its name among those of neighbours
 _MOST_FAULTS = 50  # different ones
 
 _Checked = tuple[str, str]  # digests of a problem: of all of it, and of the names of its states and actions
@@ -60,6 +66,41 @@ def options_with(solve: Mapping[str, Any], parameters: Mapping[str, Any]) -> dic
     own = {normal_path(path): value for path, value in parameters.items()}
     varied = {path.removeprefix("solve."): value for path, value in own.items() if path.startswith("solve.")}
     return {**solve, **varied}
+
+
+def read_initial_policy(plan: SweepPlan, points: Sequence[SweepPoint]) -> dict[str, Any]:
+    """Return the policy that points begin from under the name "initial policy"; {} where the plan has none.
+
+    A word for a policy stays a word, since every point has its own; a file is read for the problem of the first point.
+    Raises InputError where it cannot be.
+    """
+    if plan.initial_policy in (None, UNIFORM, RETURN_OPTIMAL):
+        return {} if plan.initial_policy is None else {_INITIAL: plan.initial_policy}
+    spec = spec_with(plan.problem, points[0].parameters)
+    problem = build_problem(spec, sources=FolderSources(plan.folder))
+    file = Path(plan.source).parent / str(plan.initial_policy)
+    return {_INITIAL: policy_to_dict(load_policy(file, problem, ignore_model_mismatch=True))}
+
+
+def check_plan(
+    plan: object, *, stop: Stop | None = None, faults: Faults | None = None
+) -> tuple[SweepPlan, list[SweepPoint]]:
+    """Return a plan and all its points, checked without solving any.
+
+    plan: as in `read_plan`. stop, faults: as in `check_points`. Raises InputError with every fault of the plan and,
+    where something is left of it without those, of its points.
+    """
+    try:
+        checked = read_plan(plan, faults=faults)
+    except InputError as error:
+        rest, more = read_rest(plan, error), list[Fault]()
+        try:
+            if rest is not None:
+                check_points(rest, stop=stop)
+        except InputError as further:
+            more = [fault for fault in further.faults if fault not in error.faults]
+        raise InputError([*error.faults, *more], error.source, example=error.example) from None
+    return checked, check_points(checked, stop=stop, faults=faults)
 
 
 def check_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | None = None) -> list[SweepPoint]:
@@ -95,7 +136,7 @@ def check_points(plan: SweepPlan, *, stop: Stop | None = None, faults: Faults | 
         raise InputError(list(_describe_faults(errors, plan)), plan.source)
     if faults is not None:
         faults.warnings.extend(_describe_faults(warnings, plan))
-    return _link_points(points, names) if plan.warm else points
+    return _link_points(points, names, tuple(plan.together[0]) if plan.together else ()) if plan.warm else points
 
 
 def _check_point(
@@ -156,38 +197,52 @@ def _line(fault: Fault, point: SweepPoint, plan: SweepPlan) -> int | None:
     for path in point.parameters:
         changed = normal_path(path).replace("sensors.", "observer.sensors.", path.startswith("sensors."))
         if fault.where and overlap(changed, fault.where):
+            if plan.together and path in plan.together[0]:
+                return line_of("together", plan.lines)
             return line_of(path if path.startswith("sensors.") else f"over.{path}", plan.lines)
     return None
 
 
-def _link_points(points: list[SweepPoint], names: Mapping[int, str]) -> list[SweepPoint]:
+def _link_points(points: list[SweepPoint], names: Mapping[int, str], together: Sequence[str]) -> list[SweepPoint]:
     """Return the points, each with the neighbour that it begins from and all its neighbours one step back.
 
-    names: point -> digest of its states and actions, without which a policy says nothing elsewhere.
-    Points that differ in one axis alone lie on one line. Thresholds come first, ordered from the highest down: what
-    meets a task meets every easier one. Other numbers rise, and all else has the order of the plan. A line is cut into
-    links of at most a few points, two links at least, so that they can run side by side; this depends on the plan
-    alone, and so do the results.
+    names: point -> digest of its states and actions, without which a policy says nothing elsewhere. together: the paths
+    that are varied as one. A line is cut into links of at most a few points, two links at least, so that they can run
+    side by side; this depends on the plan alone, and so do the results.
     """
     warm, before = dict[int, int](), dict[int, list[int]]()
-    axes = dict.fromkeys(path for point in points for path in point.parameters if is_axis(path))
-    for axis in sorted(axes, key=lambda path: not is_threshold(path)):
-        lines: dict[str, list[SweepPoint]] = {}
-        for point in points:
-            if axis in point.parameters:
-                others = {path: value for path, value in point.parameters.items() if path != axis}
-                fixed = json.dumps([names[point.index], others], sort_keys=True, default=str)
-                lines.setdefault(fixed, []).append(point)
-        for line in lines.values():
-            ordered = _order(line, axis)
-            size = -(-len(ordered) // max(2, -(-len(ordered) // _LONGEST_LINK)))
-            for index, (one, other) in enumerate(pairwise(ordered), start=1):
-                before.setdefault(other.index, []).append(one.index)
-                if index % size:
-                    warm.setdefault(other.index, one.index)
+    for ordered in lines_of(points, together, names):
+        size = -(-len(ordered) // max(2, -(-len(ordered) // _LONGEST_LINK)))
+        for index, (one, other) in enumerate(pairwise(ordered), start=1):
+            before.setdefault(other.index, []).append(one.index)
+            if index % size:
+                warm.setdefault(other.index, one.index)
     return [
         replace(point, warm_from=warm.get(point.index), before=tuple(before.get(point.index, ()))) for point in points
     ]
+
+
+def lines_of(
+    points: Sequence[SweepPoint], together: Sequence[str], names: Mapping[int, str] | None = None
+) -> Iterator[list[SweepPoint]]:
+    """Yield the lines of a sweep: points that differ in one axis alone, in their order along it.
+
+    An axis is a path, or the paths that are varied together. Thresholds come first, ordered from the highest down: what
+    meets a task meets every easier one. Other numbers rise, and all else has the order of the plan.
+
+    names: point -> what points of a line must share; None: nothing.
+    """
+    paths = dict.fromkeys(path for point in points for path in point.parameters)
+    axes = [(path,) for path in paths if path not in together] + ([tuple(together)] if together else [])
+    axes = [axis for axis in axes if all(map(is_axis, axis))]
+    for axis in sorted(axes, key=lambda axis: not all(map(is_threshold, axis))):
+        lines: dict[str, list[SweepPoint]] = {}
+        for point in points:
+            if all(path in point.parameters for path in axis):
+                others = {path: value for path, value in point.parameters.items() if path not in axis}
+                shared = [names[point.index] if names else "", others]
+                lines.setdefault(json.dumps(shared, sort_keys=True, default=str), []).append(point)
+        yield from (_order(line, axis[0]) if len(axis) == 1 else line for line in lines.values())
 
 
 def _order(line: list[SweepPoint], axis: str) -> list[SweepPoint]:

@@ -26,12 +26,13 @@ from typing import Any
 
 from opaq.errors import Faults, check_numbers, check_types, is_flag
 from opaq.files import lock_folder
+from opaq.opacity.policies import locate_policy
 from opaq.stop import Stop, interruptible, on_exit
 from opaq.study.sweep.files import make_folders, open_journal, remove_point, write_parquet, write_point, write_table
 from opaq.study.sweep.journal import FAILED, Journal
-from opaq.study.sweep.plan import SweepPlan, SweepPoint, read_plan
-from opaq.study.sweep.points import check_points, options_with, spec_with
-from opaq.study.sweep.study import Study, StudyPoint, study_point
+from opaq.study.sweep.plan import SweepPlan, SweepPoint
+from opaq.study.sweep.points import check_plan, options_with, read_initial_policy, spec_with
+from opaq.study.sweep.study import Study, StudyPoint, study_point, with_laws
 from opaq.study.workers.executor import Ended, Executor, executor_name, open_executor
 from opaq.study.workers.task import PointAnswer, PointTask
 from opaq.version import __version__
@@ -62,6 +63,7 @@ def sweep(
     output: str | os.PathLike[str],
     executor: str | Executor = "local",
     workers: int | None = None,
+    initial_policy: str | os.PathLike[str] | None = None,
     retry: bool = False,
     time_limit: float | None = None,
     on_progress: Callable[[SweepProgress], None] | None = None,
@@ -75,6 +77,8 @@ def sweep(
     executor: "local" (processes on this machine), "ray" (the Ray cluster of this machine, or a new one for this sweep),
     "ray://HOST:PORT" (that cluster), or an executor of one's own. The results are the same, bit for bit.
     workers: at most so many points side by side (every core by default).
+    initial_policy: a file, "uniform" or "return-optimal", in place of the plan's: points that no neighbour's policy
+    fits begin there, where it fits them and meets their task.
     retry: whether points that failed before are solved again, and with them those that would have begun from them;
     otherwise they are left as they are.
     time_limit: seconds per point, in place of the plan's; a point much longer at it is ended and counts as failed.
@@ -91,25 +95,28 @@ def sweep(
     check_types(
         {
             "output": (output, str | os.PathLike, "the name of a folder"),
+            "initial_policy": (initial_policy, str | os.PathLike, "a file, 'uniform' or 'return-optimal'"),
             "retry": (retry, is_flag, "True or False"),
             "on_progress": (on_progress, callable, "a function"),
             "stop": (stop, Stop, "an opaq.Stop"),
             "faults": (faults, Faults, "an opaq.errors.Faults"),
         },
-        optional=("on_progress", "stop", "faults"),
+        optional=("initial_policy", "on_progress", "stop", "faults"),
     )
     with interruptible(stop, keep_answer=False) as stop:
-        checked_plan = read_plan(plan, faults=faults)
-        points = check_points(checked_plan, stop=stop, faults=faults)
+        checked_plan, points = check_plan(plan, stop=stop, faults=faults)
+        if initial_policy is not None:
+            checked_plan = replace(checked_plan, initial_policy=locate_policy(initial_policy))
+        first = read_initial_policy(checked_plan, points)
         name, folder = executor_name(executor), Path(output)
         make_folders(folder)
         with lock_folder(folder), open_journal(folder, checked_plan, points, plan) as journal:
             limit = checked_plan.time_limit if time_limit is None else time_limit
-            run = _Run(folder, journal, checked_plan, points, time=limit, on_progress=on_progress)
+            run = _Run(folder, journal, checked_plan, points, first=first, time=limit, on_progress=on_progress)
             run.begin(name, retry=retry)
             if run.ready and not stop.requested:
                 run.work(lambda: open_executor(executor, workers), stop)
-            return replace(run.study, interrupted=stop.requested)
+            return replace(with_laws(run.study, journal.plan()), interrupted=stop.requested)
 
 
 class _Run:
@@ -125,16 +132,18 @@ class _Run:
         plan: SweepPlan,
         points: Sequence[SweepPoint],
         *,
+        first: dict[str, Any],
         time: float | None,
         on_progress: Callable[[SweepProgress], None] | None,
     ) -> None:
         """Read where a sweep stands from its journal.
 
         folder: of the sweep. journal: open for writing. plan: the one that the journal is of, checked; points: its own.
+        first: the policy to begin from, by a name like those of neighbours; empty where there is none.
         time: seconds per point, None for no limit. on_progress: called when a point begins or ends; None for nobody.
         """
         self._folder, self._journal, self._plan, self._points = folder, journal, plan, points
-        self._time, self._on_progress = time, on_progress
+        self._first, self._time, self._on_progress = first, time, on_progress
         self._results: list[StudyPoint] = []
         self._after: list[list[int]] = [[] for _ in points]  # point -> its neighbours one step on
         for point in points:
@@ -254,7 +263,8 @@ class _Run:
             folder=str(self._plan.folder.absolute()),
             options=options | {"workers": 1, "time_limit": min(limits, default=None)},
             certify=self._plan.certify,
-            neighbours={name: json.loads(text) for name, text in policies.items() if text is not None},
+            neighbours={name: json.loads(text) for name, text in policies.items() if text is not None}
+            | ({} if self._passes[point.index] else self._first),
             own=None if own is None else json.loads(own),
             search=self._passes[point.index] < 2,
         )

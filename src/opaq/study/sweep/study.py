@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,10 +13,12 @@ from opaq.codec import Result, decode, if_known, key
 from opaq.display import NotebookView
 from opaq.errors import Fault, Faults, InputError, check_path, check_types, list_names
 from opaq.opacity.amount import Amount, Target
-from opaq.study.sweep.files import POLICIES, dataframe
+from opaq.study.sweep.files import POLICIES, dataframe, read_problem_copy
 from opaq.study.sweep.journal import FAILED, FILE, Journal
+from opaq.study.sweep.laws import BrokenLaw, find_broken_laws
 from opaq.study.sweep.plan import SweepPoint
 from opaq.study.workers.task import PointAnswer
+from opaq.version import pip_install
 
 _INFEASIBLE = ("infeasible", "not_found")
 
@@ -38,7 +40,8 @@ class StudyPoint:
     feasible: whether the policy meets the task; null where there is no answer.
     seconds: of the solve.
     seed: of the solve.
-    warm_from: the point whose policy the search began from, or is the answer itself; null: none.
+    warm_from: the point whose policy the search began from, or is the answer itself; "initial policy": the one that
+        was given; null: none.
     policy_file: relative to the folder of the study; null where there is no policy.
     error: why it failed; else null.
     versions: of opaq, Python and the numerical libraries.
@@ -107,6 +110,7 @@ class Study(NotebookView, Result):
     problem: as the plan names it.
     points: every point of the plan.
     interrupted: whether the sweep was asked to stop before all points had a result.
+    broken_laws: pairs of points whose answers cannot both be the best: the search at one of them was too short.
     """
 
     RESULT: ClassVar[str] = "study"
@@ -117,6 +121,7 @@ class Study(NotebookView, Result):
     problem: str
     points: tuple[StudyPoint, ...]
     interrupted: bool = False
+    broken_laws: tuple[BrokenLaw, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -167,7 +172,7 @@ class Study(NotebookView, Result):
         try:
             return dataframe(self.parameters, self.rows())
         except ImportError:
-            raise InputError([Fault("", "a DataFrame needs pandas", "pip install pandas")]) from None
+            raise InputError([Fault("", "a DataFrame needs pandas", pip_install("dataframes"))]) from None
 
     def answer(self, point: StudyPoint | str) -> Any:
         """Return the full answer of a point, as `opaq solve --json` prints it; None where there is none.
@@ -209,9 +214,22 @@ def load_study(folder: str | os.PathLike[str]) -> Study:
     if not (path / FILE).is_file():
         raise InputError([Fault("", f"holds no {FILE}", "give the folder of a sweep")], str(path))
     with Journal.open(path, write=False) as journal:
-        answers = journal.answers()
+        answers, plan = journal.answers(), journal.plan()
         points = tuple(study_point(point, answers.get(point.index)) for point in journal.points())
-        return Study(path, str(journal.plan()["problem"]), points)
+    return with_laws(Study(path, str(plan["problem"]), points), plan)
+
+
+def with_laws(study: Study, plan: Mapping[str, Any]) -> Study:
+    """Return the study with the laws that its answers break; none where the copy of its problem cannot be read.
+
+    plan: as the journal has it.
+    """
+    try:
+        problem = read_problem_copy(study.folder)
+    except InputError:
+        return study
+    together = tuple((plan.get("together") or [{}])[0])
+    return replace(study, broken_laws=find_broken_laws(study.points, problem, together))
 
 
 def study_point(point: SweepPoint, answer: PointAnswer | None) -> StudyPoint:

@@ -18,6 +18,7 @@ from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.opacity.measure import evaluate_requirements, measure_product
+from opaq.opacity.policies import as_policy
 from opaq.product.compile import Product, compile_problem
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import choose_class, class_name, lift
@@ -47,8 +48,9 @@ class FittingPolicy:
 def fit_policies(problem: Problem, options: SolveOptions, neighbours: Mapping[str, Any]) -> list[FittingPolicy]:
     """Return the policies of neighbours that can be followed in a problem and meet its task, in their order.
 
-    problem: of the point. options: of its solve, which may name a policy class. neighbours: name -> policy file. A
-    policy of a class that the point's contains is lifted; one whose rows or actions do not fit is left out.
+    problem: of the point. options: of its solve, which may name a policy class. neighbours: name -> policy file, or the
+    word for a policy. One of a class that the point's contains is lifted; one whose rows or actions do not fit is left
+    out.
     """
     own_class = choose_class(problem, conditions=options.conditions, memory_nodes=options.memory_nodes)
     product = compile_problem(problem, own_class)
@@ -56,7 +58,10 @@ def fit_policies(problem: Problem, options: SolveOptions, neighbours: Mapping[st
     fitting = []
     for name, content in neighbours.items():
         try:
-            policy = policy_from_dict(content, problem, ignore_model_mismatch=True)
+            if isinstance(content, str):
+                policy = as_policy(content, problem, within=own_class)
+            else:
+                policy = policy_from_dict(content, problem, ignore_model_mismatch=True)
             same = class_name(policy.policy_class) == class_name(product.policy_class)
             pi = product.policy_vector(policy if same else product.policy(lift(policy, product, rng=rng)))
         except InputError:

@@ -20,6 +20,7 @@ from opaq.errors import Fault, InputError
 from opaq.study.workers.executor import Ended
 from opaq.study.workers.process import Child
 from opaq.study.workers.task import PointAnswer, PointTask
+from opaq.version import pip_install
 
 _REACH = 5.0  # seconds for a first connection to the head
 _CONNECT = 12.5  # seconds for Ray to connect to a cluster that is there
@@ -45,10 +46,10 @@ class RayExecutor:
         Raises InputError when there is no such cluster, within 15 seconds; a cluster of its own has 90 to start.
         """
         if importlib.util.find_spec("ray") is None:
-            raise InputError([Fault("on", "clusters need Ray", "pip install 'opaq[ray]'")])
+            raise InputError([Fault("on", "clusters need Ray", pip_install("ray"))])
         address = address or os.environ.get("RAY_ADDRESS", "") or _running_here()
         if address.startswith("ray://") and importlib.util.find_spec("grpc") is None:
-            raise InputError([Fault("on", f"'{address}' needs Ray's client", "pip install 'opaq[ray]'")])
+            raise InputError([Fault("on", f"'{address}' needs Ray's client", pip_install("ray"))])
         self._address = address if address not in _WORDS else "the Ray cluster of this machine"
         if address not in _WORDS:
             _refuse_dead(address)

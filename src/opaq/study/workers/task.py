@@ -36,7 +36,9 @@ class PointTask:
     folder: str  # absolute: what paths in the problem are relative to
     options: Mapping[str, Any]  # of the solve, by the names of SolveOptions
     certify: float  # seconds for a certificate; 0: none
-    neighbours: Mapping[str, Any] = field(default_factory=dict)  # name of a point -> its policy, as in a policy file
+    neighbours: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # name of a point -> its policy, as in a file, or a word
     own: Mapping[str, Any] | None = None  # the answer so far, for which the neighbours are tried; None: none yet
     search: bool = True  # whether a search begins from the best neighbour; else its policy itself is the answer
 
