@@ -170,3 +170,14 @@ def test_random_policies_show_their_likeliest_action() -> None:
         column, row = view.cells[state]
         best = problem.mdp.actions[max(shares, key=shares.__getitem__)]
         assert board[row][2 + 4 * column + 1] == UNICODE.of(best)
+
+
+def test_a_frame_of_walls_is_not_drawn() -> None:
+    """The board ends where the cells do on all sides; rulers keep the columns and rows of the map."""
+    problem = grid(grid={"map": "####\n#S.#\n#..#\n####"}, secret={"last_state": ["(2,2)"]})
+    view = GridView.of(problem)
+    assert view is not None
+    assert (view.width, view.height, view.walls) == (2, 2, ())
+    board = path_lines(view, [0, 1], title="run").content
+    assert board[0].split() == ["1", "2"]
+    assert [line.split()[0] for line in board[1:3]] == ["1", "2"]

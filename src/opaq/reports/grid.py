@@ -85,14 +85,18 @@ _Board = tuple[IntArray, tuple[float, ...], tuple[float, ...]]  # cells [state, 
 
 
 def _board_of_names(mdp: MDP) -> _Board | None:
-    """Return the board of states that are called (column,row); at most 100 cells for every state."""
+    """Return the board of states that are called (column,row); at most 100 cells for every state.
+
+    It ends where the states do on all four sides: a frame of walls around a map is not drawn.
+    """
     cells = mdp.cells()
     if cells is None:
         return None
-    width, height = (int(each) + 1 for each in cells.max(axis=0))
-    if width * height > min(_MOST_CELLS, 100 * len(cells)):
+    least, most = cells.min(axis=0).tolist(), cells.max(axis=0).tolist()
+    columns, rows = (tuple(range(first, last + 1)) for first, last in zip(least, most, strict=True))
+    if len(columns) * len(rows) > min(_MOST_CELLS, 100 * len(cells)):
         return None
-    return cells, tuple(range(width)), tuple(range(height))
+    return cells - least, columns, rows
 
 
 def _board_of_positions(mdp: MDP) -> _Board | None:
@@ -470,24 +474,25 @@ def _likely(shares: Mapping[int, float], actions: Sequence[str], symbols: Symbol
 
 
 def _board(view: GridView, texts: Mapping[int, str], width: int) -> list[str]:
-    """Return the cells row by row under a head of column numbers.
+    """Return the cells row by row under a head of column numbers, as the view's rulers have them.
 
     texts: state -> text of its cell. Columns that do not fit `width`, and rows from the 200th on, are left out, which a
     line below says.
     """
     text_at = {view.cells[state]: texts[state] for state in view.first.tolist()}
-    size = max(_CELL_WIDTH, *(len(text) + 1 for text in texts.values()), len(str(view.width)) + 1)
-    margin = len(str(view.height - 1)) + 1
+    across, along = [f"{at:g}" for at in view.columns], [f"{at:g}" for at in view.rows]
+    size = max(_CELL_WIDTH, *(len(text) + 1 for text in (*texts.values(), *across)))
+    margin = max(map(len, along)) + 1
     columns = range(min(view.width, max((width - margin) // size, 1)))
     rows = range(min(view.height, _MOST_ROWS))
-    lines = [" " * margin + "".join(f"{column:>{_CELL_WIDTH - 2}}".ljust(size) for column in columns).rstrip()]
+    lines = [" " * margin + "".join(f"{across[column]:>{_CELL_WIDTH - 2}}".ljust(size) for column in columns).rstrip()]
     for row in rows:
         cells = "".join(text_at.get((column, row), _WALL).ljust(size) for column in columns)
-        lines.append(f"{row:>{margin - 1}} {cells}".rstrip())
+        lines.append(f"{along[row]:>{margin - 1}} {cells}".rstrip())
     if len(columns) < view.width:
-        lines += wrap_lines(f"columns {len(columns)} to {view.width - 1} do not fit the page", width=width)
+        lines += wrap_lines(f"columns {across[len(columns)]} to {across[-1]} do not fit the page", width=width)
     if len(rows) < view.height:
-        lines += wrap_lines(f"rows {len(rows)} to {view.height - 1} are left out", width=width)
+        lines += wrap_lines(f"rows {along[len(rows)]} to {along[-1]} are left out", width=width)
     return lines
 
 
