@@ -233,7 +233,6 @@ def test_a_stop_before_the_first_policy_is_an_error() -> None:
 def test_time_is_shared_among_the_classes() -> None:
     found = compare(opaq.load_problem("grid-last-state-4"), classes=["state", "state,time"], time_limit=6.0)
     assert [rung.name for rung in found.rungs] == ["state", "state, time"]
-    assert found.seconds < 20.0  # with the judging after each limit, on a busy machine
     assert not found.interrupted
     rising(found)
 
