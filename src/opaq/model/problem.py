@@ -17,7 +17,16 @@ from opaq.model.checks import Checked, Checks
 from opaq.model.mdp import MAX_STATES, MDP
 from opaq.model.observer import ObserverKind, check_observer
 from opaq.model.policy import PolicyClass, check_policy_class
-from opaq.model.secret import Language, Secret, Visited, check_secret, may_have_automaton
+from opaq.model.secret import (
+    Language,
+    Secret,
+    StateAt,
+    StepsAgo,
+    Trajectory,
+    Visited,
+    check_secret,
+    may_have_automaton,
+)
 from opaq.model.uncertainty import ExpectedLoss, Shannon, Uncertainty
 
 MAX_HORIZON = 1_000_000
@@ -85,6 +94,8 @@ class Task(ContentEq):
     requirements: further ones.
     minimise: make the observer as certain as can be instead.
     of: the uncertainty; opacity (Shannon) unless given.
+    when: the uncertainty after the last observation ("end"), that of every moment, of the secret's value then given
+        what was seen by then, discounted and summed up ("every"), or the least of all moments ("least").
     """
 
     return_at_least: float | None = None
@@ -92,6 +103,7 @@ class Task(ContentEq):
     requirements: tuple[Requirement, ...] = ()
     minimise: bool = False
     of: Uncertainty = field(default_factory=Shannon)
+    when: Literal["end", "every", "least"] = "end"
 
     def __post_init__(self) -> None:
         checks, requirements = Checks(self, "task"), cast("object", self.requirements)
@@ -99,6 +111,7 @@ class Task(ContentEq):
             checks.reward("return_at_least")
         checks.word("over", ("horizon", "forever"))
         checks.flag("minimise")
+        checks.word("when", ("end", "every", "least"))
         if not isinstance(cast("object", self.of), Uncertainty):
             checks.error(
                 "of", f"is {describe_value(self.of)}, not an uncertainty", "give Shannon(), GuessError() or another"
@@ -236,6 +249,23 @@ def check_uncertainty(uncertainty: Uncertainty, secret: Secret, faults: Faults, 
                 faults.error(f"{where}.loss.{guess}.{value}", f"the secret has no value '{value}'", advice)
 
 
+def check_moments(task: Task, secret: Secret, faults: Faults, where: str) -> None:
+    """Note a task about moments, or about an uncertainty, that its secret has not.
+
+    where: path of the task, for messages.
+    """
+    if isinstance(secret, Trajectory):
+        if task.when != "end":
+            faults.error(f"{where}.when", "a trajectory is the secret of all moments together", "leave it out")
+        if not isinstance(task.of, Shannon):
+            faults.error(f"{where}.of", f"the {task.of.title} of a trajectory is not known", "leave it out: opacity")
+    elif task.when != "end" and isinstance(secret, StateAt | StepsAgo):
+        finding = "the secret is about one time, and has no value at the others"
+        faults.error(f"{where}.when", finding, "use last_state, visited, a language or initial_state")
+    elif task.when != "end" and isinstance(task.of, ExpectedLoss):
+        faults.error(f"{where}.when", "expected losses are known at the end of runs alone", "leave it out")
+
+
 def _secret_values(secret: Secret) -> tuple[str, ...] | None:
     """Return the names of all values that a secret may have; None where only its tracker knows."""
     if isinstance(secret, Visited) or (isinstance(secret, Language) and secret.reveal != "progress"):
@@ -255,5 +285,6 @@ def _check_fit(problem: Problem, faults: Faults) -> None:
     known = {"num_states": mdp.num_states, "labels": mdp.labels, "rewards": mdp.named_rewards}
     check_task(task, faults, "task", **known, discount=problem.discount)  # type: ignore[arg-type]
     check_uncertainty(task.of, secret, faults, "task.of")
+    check_moments(task, secret, faults, "task")
     automaton = may_have_automaton(secret)
     check_policy_class(problem.policy_class, faults, "policy", **sizes, has_automaton=automaton)

@@ -1,5 +1,7 @@
 """Secrets: what must stay hidden, a finite-valued function Z of the run s_0 .. s_T.
 
+A trajectory alone has more values than can be listed: all W_0 .. W_T, W_t the class of s_t.
+
 Each kind is plain data; the product follows it by a machine that reads the run (`opaq.product.trackers`). Values of Z
 have names: those of the classes, of the automaton's states, or "yes" and "no".
 """
@@ -108,6 +110,19 @@ class Visited(Checked, Secret):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trajectory(Secret):
+    """Z = the classes of s_0 .. s_T, one after the other: the whole run, or what is told of it.
+
+    Its values are too many to be listed; figures of it are sums over the moments of a run.
+    """
+
+    classes: StateClasses
+
+    def __post_init__(self) -> None:
+        _check_classes(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Language(Secret):
     """Z = the automaton's state after the run ("progress"), or whether it accepts the run ("acceptance")."""
 
@@ -132,7 +147,7 @@ def _check_classes(secret: Secret, time: str = "") -> None:
 
 def may_have_automaton(secret: Secret) -> bool:
     """Return whether a secret has an automaton, or is of a kind that is not known to have none."""
-    return not isinstance(secret, LastState | InitialState | StateAt | StepsAgo | Visited)
+    return not isinstance(secret, LastState | InitialState | StateAt | StepsAgo | Visited | Trajectory)
 
 
 def check_secret(

@@ -39,7 +39,17 @@ from opaq.model.mdp import MDP
 from opaq.model.observer import Observer
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
-from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
+from opaq.model.secret import (
+    InitialState,
+    Language,
+    LastState,
+    Secret,
+    StateAt,
+    StateClasses,
+    StepsAgo,
+    Trajectory,
+    Visited,
+)
 from opaq.product.machine import (
     MAX_EDGES,
     OBSERVER,
@@ -93,6 +103,13 @@ def _automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
 @track_secret.register
 def _(secret: LastState, mdp: MDP, horizon: int) -> SecretTracker:
     """Z = class of s_T: no memory is needed."""
+    classes = secret.classes
+    return SecretTracker(StatelessMachine(), classes.names, lambda nodes, states: classes.of_state[states])
+
+
+@track_secret.register
+def _(secret: Trajectory, mdp: MDP, horizon: int) -> SecretTracker:
+    """W_t = class of s_t at every time: no memory is needed."""
     classes = secret.classes
     return SecretTracker(StatelessMachine(), classes.names, lambda nodes, states: classes.of_state[states])
 

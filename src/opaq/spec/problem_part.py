@@ -16,7 +16,7 @@ from typing import Any
 from opaq.errors import Faults, check_types, describe_value
 from opaq.model.mdp import MDP, Imported
 from opaq.model.policy import PolicyClass
-from opaq.model.problem import MAX_HORIZON, Problem, Task, check_uncertainty, discount_fault
+from opaq.model.problem import MAX_HORIZON, Problem, Task, check_moments, check_uncertainty, discount_fault
 from opaq.spec.cursor import Cursor, Scope, Sources, read_with_faults
 from opaq.spec.grammar import NAME, TEXT, Fields, Key, Plain, Record, ValueType, choose_key, raw_value, whole
 from opaq.spec.grid_part import GRID
@@ -86,6 +86,7 @@ def _make(fields: Fields) -> Problem | None:
     fields.read("description")
     if task is not None and secret is not None:
         check_uncertainty(task.of, secret, fields.cursor.faults, fields.at("task").child("of", None).path)
+        check_moments(task, secret, fields.cursor.faults, fields.at("task").path)
     arguments = (plant.mdp, observer, secret, horizon, discount, task, policy_class, title)
     usable = len(errors) == before and all(argument is not None for argument in arguments)
     return Problem(*arguments) if usable else None  # type: ignore[arg-type]

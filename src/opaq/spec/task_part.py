@@ -128,7 +128,11 @@ def _make(fields: Fields) -> Task | None:
     )
     requirements = [*shorthand, *(fields.read("requirements") or [])]
     usable = tuple(requirement for requirement in requirements if requirement is not None)
-    return None if of is None else Task(threshold, over or "horizon", usable, objective == "minimise", of)
+    return (
+        None
+        if of is None
+        else Task(threshold, over or "horizon", usable, objective == "minimise", of, fields.read("when") or "end")
+    )
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:
@@ -233,6 +237,7 @@ def _parts(task: Task, scope: Scope) -> Plain:
         "over": task.over,
         "objective": "minimise" if task.minimise else "maximise",
         "of": None if task.of == Shannon() else task.of,
+        "when": task.when,
         "requirements": list(task.requirements),
     }
 
@@ -301,6 +306,10 @@ _NEEDS: Mapping[str, Any] = {
 _THRESHOLD: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
 _OVER = "The return of the horizon, or of ever (needs a discount below 1)."
 _OBJECTIVE = "Maximise the uncertainty of the observer, or minimise it (transparency)."
+_WHEN = (
+    "The uncertainty after the last observation; that of every moment about the secret's value then, summed up and "
+    "discounted; or that of the moment at which it is least."
+)
 _LISTED = list_of(_REQUIREMENT, "a list of returns and events")
 _TASK: Record[Task] = Record(
     "task",
@@ -310,6 +319,7 @@ _TASK: Record[Task] = Record(
         Key("over", one_of("horizon", "forever"), _OVER, default="horizon"),
         Key("objective", one_of("maximise", "minimise"), _OBJECTIVE, default="maximise"),
         Key("of", _UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
+        Key("when", one_of("end", "every", "least"), _WHEN, default="end"),
         Key("requirements", _LISTED, "Further requirements, all of which must be met."),
         *_optional(_EVENT.record.keys),
     ),
