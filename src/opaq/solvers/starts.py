@@ -1,4 +1,6 @@
-"""Where the starts of a solve begin, and policies that meet the task: exact returns only, no belief graph.
+"""Where the starts of a solve begin, and policies that meet the task: exact returns, and no belief graph.
+
+Only where the task limits figures, telling what meets it takes belief graphs.
 
 A solve runs several starts, since a local search finds local optima. They begin at a uniform policy, at one that earns
 much, at one that makes the secret itself uncertain (who has nothing to hide cannot climb), at random ones and, where
@@ -13,7 +15,7 @@ import numpy as np
 
 from opaq.beliefs.dynamic_program import greedy_policy, largest_return
 from opaq.beliefs.graph import Budget, Chain
-from opaq.beliefs.returns import EQUAL, expected_return, return_gradient, return_slope
+from opaq.beliefs.returns import EQUAL, return_slope
 from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import FloatArray
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
@@ -249,27 +251,27 @@ class _Ascent:
     """
 
     def __init__(self, objective: Objective) -> None:
-        self.payoffs = objective.requirements()
-        self._process, self._thresholds = objective.process, objective.thresholds()
-        self._scales, self._tolerances = objective.scales, objective.tolerances
+        self._objective, self._process, self._scales = objective, objective.process, objective.scales
         self._stop = objective.stop
 
     def closest(self, pi: FloatArray) -> FeasibilityResult:
         """Return the policy with its worst slack; without requirements none is bad."""
-        values = np.array([expected_return(self._process, pi, payoff) for payoff in self.payoffs])
-        slack = values - self._thresholds
-        feasible = bool((slack >= 0.0).all() or (slack >= -self._tolerances(pi)).all())
+        slack = self._objective.slack_at(pi)
+        feasible = bool((slack >= 0.0).all() or (slack >= -self._objective.tolerances(pi)).all())
         return FeasibilityResult(pi, float((slack / self._scales).min(initial=np.inf)), feasible)
 
     def largest_slack(self) -> float:
         """Return the worst slack that no policy exceeds, by dynamic programming."""
-        most = np.array([largest_return(self._process, payoff) for payoff in self.payoffs])
-        return float(((most - self._thresholds) / self._scales).min(initial=np.inf))
+        objective = self._objective
+        payoffs = objective.requirements()
+        most = [largest_return(self._process, payoff) - float(payoff.threshold or 0.0) for payoff in payoffs]
+        most += [limit.most_slack for limit in objective.limits]
+        return float((np.array(most) / self._scales).min(initial=np.inf))
 
     def climb(self, pi: FloatArray) -> FeasibilityResult:
         """Return the policy with the largest worst slack that is reached from one policy."""
         theta = np.log(np.maximum(pi, _LEAST_PROBABILITY))
-        for sharpness in _SHARPNESS if len(self.payoffs) > 1 else _SHARPNESS[:1]:
+        for sharpness in _SHARPNESS if self._scales.size > 1 else _SHARPNESS[:1]:
             theta = self._rise(theta, sharpness)
         pi = self._process.softmax(theta)
         kept = np.where(pi > 1e-6, pi, 0.0)  # without actions that are hardly ever taken
@@ -335,10 +337,10 @@ class _Ascent:
         """
         self._stop.check()
         process = self._process
-        returns = [return_gradient(process, theta, payoff) for payoff in self.payoffs]
-        slack = (np.array([value for value, _ in returns]) - self._thresholds) / self._scales
+        slack, slopes = self._objective.slack_gradients(theta)
+        slack = slack / self._scales
         weights = np.exp(-sharpness * (slack - slack.min()))
-        slope = (weights / weights.sum() / self._scales) @ np.array([slope for _, slope in returns])
+        slope = (weights / weights.sum() / self._scales) @ slopes
         pi = process.softmax(theta)
         visited = np.repeat(row_visits(process, pi), np.diff(process.row_start)) * pi
         advantage = np.where(visited > 0, slope / np.where(visited > 0, visited, 1.0), 0.0)
