@@ -103,7 +103,7 @@ class Levels:
     def bounds(self) -> tuple[float, float]:
         """What known secrets leave, and the most that all moments together can have."""
         low, high = np.full(self.weights.size, self.certain), np.full(self.weights.size, self.certain + self.most)
-        return self._combine(low)[0], self._combine(high)[0]
+        return self.combine(low)[0], self.combine(high)[0]
 
     @property
     def views(self) -> tuple[HiddenProcess, ...]:
@@ -122,7 +122,7 @@ class Levels:
         least = None if self.least is None else softness * self.scale
         return replace(self, leaf=self.leaf.soften(softness), least=least)
 
-    def _combine(self, values: FloatArray) -> tuple[float, FloatArray]:
+    def combine(self, values: FloatArray) -> tuple[float, FloatArray]:
         """Return the sum or the least of the moments [time], and its derivative [time] by them."""
         if self.least is None:
             return float(self.weights @ values), self.weights
@@ -140,7 +140,7 @@ class Levels:
     def amount(self, at: Moments) -> Amount:
         """Return the figure from the amounts of all moments."""
         lower, upper = np.array([(one.lower, one.upper) for one in at.amounts]).T
-        return Amount.between(*sorted((self._combine(lower)[0], self._combine(upper)[0])))
+        return Amount.between(*sorted((self.combine(lower)[0], self.combine(upper)[0])))
 
     def moments(
         self,
@@ -174,7 +174,7 @@ class Levels:
             graph = unroll(chain, steps=self.process.horizon, budget=Budget(nodes=nodes), keep=True, rng=rng, thin=True)
             means = level_means(chain, graph, self.leaf, self.cells)
             stop.check()
-            values.append(self._combine(self.certain + means.kept)[0])
+            values.append(self.combine(self.certain + means.kept)[0])
             if not graph.thinned:
                 return Mean(values[-1], 0.0)
         return _mean(np.array(values))
@@ -192,9 +192,9 @@ class Levels:
         weights = self.weights
         if self.least is not None:
             values, _ = self._sample(pi, samples, np.random.default_rng(rng.integers(2**62)), stop, None)
-            _, weights = self._combine(values.mean(axis=0))
+            _, weights = self.combine(values.mean(axis=0))
         values, slope = self._sample(pi, samples, rng, stop, weights)
-        return self._combine(values.mean(axis=0))[0], _mean(values @ weights).standard_error, slope
+        return self.combine(values.mean(axis=0))[0], _mean(values @ weights).standard_error, slope
 
     def slope(self, pi: Any, *, budget: Budget | None = None, stop: Stop | None = None) -> tuple[float, Any]:
         """Return the figure and its slope [slot] by the policy vector, complex for a complex vector.
@@ -202,7 +202,7 @@ class Levels:
         budget: the value is the part that it keeps. Raises StoppedError when `stop` is requested meanwhile.
         """
         values, slope = self._slope(pi, budget, stop, self.weights if self.least is None else None)
-        return self._combine(values)[0], slope
+        return self.combine(values)[0], slope
 
     def _slope(
         self, pi: Any, budget: Budget | None, stop: Stop | None, weights: FloatArray | None
@@ -212,7 +212,7 @@ class Levels:
         graph = unroll(chain, steps=self.process.horizon, budget=budget, keep=True)
         chain.stop.check()
         values = self.certain + level_means(chain, graph, self.leaf, self.cells).kept
-        weights = self._combine(values)[1] if weights is None else weights
+        weights = self.combine(values)[1] if weights is None else weights
         _, slope = slope_of_levels(chain, graph, self.leaf, weights, cells=self.cells)
         return values, self.process.edge_slots.T @ slope
 
@@ -286,9 +286,9 @@ class _FrozenSum:
             first = self._frozen.sweep(pi, weights, self._buffers[kind], stop=self._stop)
             if first is None:
                 return None
-            weights = levels._combine(first[0])[1]
+            weights = levels.combine(first[0])[1]
         swept = self._frozen.sweep(pi, weights, self._buffers[kind], stop=self._stop)
-        return None if swept is None else (levels._combine(levels.certain + swept[0])[0], swept[1])
+        return None if swept is None else (levels.combine(levels.certain + swept[0])[0], swept[1])
 
 
 def show_words(process: HiddenProcess, words: IntArray, *, beside: bool) -> HiddenProcess:
