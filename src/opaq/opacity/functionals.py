@@ -26,7 +26,8 @@ from opaq.beliefs.returns import (
     secret_slope,
 )
 from opaq.errors import InvariantError
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import FloatArray, floats
+from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import Uncertainty
 from opaq.opacity import exact, sampled
 from opaq.opacity.amount import Amount
@@ -403,7 +404,17 @@ class Limit:
 
 def target_of(product: Product) -> Functional:
     """Return the figure that the task of a compiled problem is about."""
-    return Leaf(product.process, product.problem.task.of.over(product.secret_values))
+    from opaq.opacity.levels import Levels, trajectory_figure  # figures of the same kind, made of those here
+
+    process, problem, task = product.process, product.problem, product.problem.task
+    if isinstance(problem.secret, Trajectory):
+        return trajectory_figure(process)
+    leaf = task.of.over(product.secret_values)
+    if task.when == "end":
+        return Leaf(process, leaf)
+    if task.when == "least":
+        return Levels.present(process, leaf, np.ones(process.horizon + 1), least=0.0)
+    return Levels.present(process, leaf, floats(problem.discount ** np.arange(process.horizon + 1)))
 
 
 def limits_of(product: Product) -> tuple[Limit, ...]:

@@ -39,6 +39,7 @@ from opaq.load import as_problem
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import GuessError, Guesswork, Shannon, Uncertainty, entropy
 from opaq.opacity.amount import Amount, Figures, Target, bound_amount, fano_bound, unknown_amount
 from opaq.opacity.channel import Capacity, bound_capacity, check_initial
@@ -149,7 +150,7 @@ class _Evaluator:
             return replace(self._interval(evaluation), exactness_limit=limit)
         if mode == "exact" or self.time is not None:
             budget = replace(budget, whole_work=None)
-        growth = _Growth(self.process.horizon)
+        growth = Growth(self.process.horizon)
         with self.stop.stage(self._share(0.5 if mode == "auto" else None)):
             first = self._evaluate(budget, whole=True, growth=growth)
             ran_out = self.stop.requested
@@ -239,7 +240,7 @@ class _Evaluator:
         assert best is not None, "there is at least one part"
         return best
 
-    def _evaluate(self, budget: Budget, *, whole: bool = False, growth: _Growth | None = None) -> Evaluation:
+    def _evaluate(self, budget: Budget, *, whole: bool = False, growth: Growth | None = None) -> Evaluation:
         """Evaluate a part of the graph; what the prior alone says of the uncertainties tightens their intervals.
 
         budget: how much of the graph is kept. whole: give up at the first level that does not fit.
@@ -300,7 +301,7 @@ class _Evaluator:
 
 
 @dataclass(slots=True)
-class _Growth:
+class Growth:
     """The growth of a belief graph, level by level: what an estimate of its whole size and time rests on."""
 
     horizon: int
@@ -339,7 +340,7 @@ class _Growth:
 def _last_sizes(noted: list[tuple[int, int, float]]) -> tuple[int, int] | None:
     """Return the sizes of the last two levels, where those were noted one by one; None otherwise.
 
-    noted: (levels, beliefs so far, seconds), as `_Growth` has them.
+    noted: (levels, beliefs so far, seconds), as `Growth` has them.
     """
     if len(noted) < 3 or noted[-1][0] - noted[-3][0] != 2:
         return None
@@ -473,7 +474,7 @@ class Measurement(NotebookView, ContentEq, Result):
     secret_guess_error: the same without observing.
     vulnerability: the probability that the observer's best guess is right, and what observing adds to it.
     min_entropy_leakage: log2 of the factor by which observing raises that probability, in bits.
-    guesswork: how many guesses the observer needs in the mean until one is right.
+    guesswork: how many guesses the observer needs in the mean until one is right; null for trajectories.
     secret_guesswork: the same without observing.
     objective: what the task is about, which is the opacity unless the task says otherwise, and what the policy
         reaches of it.
@@ -494,6 +495,10 @@ class Measurement(NotebookView, ContentEq, Result):
     exactness_limit: what kept the answer from being exact; null where it is exact.
     capacity: the most that the policy gives away over all distributions of an initial secret; left out unless asked
         for.
+    opacity_per_step: of a trajectory, and where the task is about every moment: opacity divided by the moments (by
+        their discounts) of a run, in bits.
+    moments: where the task is about every moment or the least: the opacity of each, given what was seen by then.
+    steps_guessed: of a trajectory: the expected share of moments at which the best guess of that moment is right.
     """
 
     RESULT: ClassVar[str] = "measurement"
@@ -509,8 +514,8 @@ class Measurement(NotebookView, ContentEq, Result):
     secret_guess_error: float
     vulnerability: GuessLeakage
     min_entropy_leakage: Amount
-    guesswork: Amount
-    secret_guesswork: float
+    guesswork: Amount | None
+    secret_guesswork: float | None
     objective: Target
     secret_uncertainty: float
     g_leakage: GuessLeakage | None
@@ -528,6 +533,9 @@ class Measurement(NotebookView, ContentEq, Result):
     seconds: float
     exactness_limit: ExactnessLimit | None = None
     capacity: Capacity | None = field(default=None, metadata=if_known())
+    opacity_per_step: Amount | None = field(default=None, metadata=if_known())
+    moments: tuple[Amount, ...] | None = field(default=None, metadata=if_known())
+    steps_guessed: Amount | None = field(default=None, metadata=if_known())
     # What `measure` compiled, with the policy vector [slot]: in memory only, no part of the answer.
     compiled: tuple[Product, FloatArray] | None = field(default=None, compare=False, metadata={"live": True})
 
@@ -563,7 +571,7 @@ class Measurement(NotebookView, ContentEq, Result):
         if self.secret_entropy > _NO_ENTROPY:
             return None
         shares = self.secret_distribution
-        value = max(shares, key=lambda name: shares[name], default="")
+        value = max(shares, key=lambda name: shares[name], default="one trajectory")
         rest = sum(share for name, share in shares.items() if name != value)
         return value, f"all but {rest:.1g} of the runs" if rest > 0.0 else "every run"
 
@@ -730,6 +738,13 @@ def measure_product(
     )
     rng, samples = rng or np.random.default_rng(0), samples or _default_samples(process.horizon)
     sequences = (3 if process.horizon <= _LONGEST_SHOWN else 0) if sequences is None else sequences
+    if isinstance(problem.secret, Trajectory) or problem.task.when != "end":
+        from opaq.opacity.moments import measure_moments  # which builds on this module
+
+        return measure_moments(
+            product, pi, mode=mode, width=width, samples=samples, rng=rng, budget=budget, time=time,
+            sequences=sequences, start_time=start_time, stop=stop, on_progress=on_progress,
+        )  # fmt: skip
     prior = secret_distribution(process, pi, stop=stop)
     met = evaluate_requirements(product, pi, stop=stop)
     stop.check()
@@ -757,7 +772,7 @@ def measure_product(
         opacity=opacity,
         secret_entropy=secret_entropy,
         secret_distribution=dict(zip(product.secret_values, prior.tolist(), strict=True)),
-        leakage=_leakage(secret_entropy, opacity),
+        leakage=leakage_from(secret_entropy, opacity),
         guess_error=answer.figures[GuessError.name],
         secret_guess_error=uncertainties[GuessError.name].prior_limit(prior),
         vulnerability=vulnerability,
@@ -856,11 +871,11 @@ def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
         measurement,
         opacity=opacity,
         objective=replace(measurement.objective, amount=opacity) if own else measurement.objective,
-        leakage=_leakage(measurement.secret_entropy, opacity),
+        leakage=leakage_from(measurement.secret_entropy, opacity),
         fano_bound=fano_bound(opacity.lower, values),
     )
 
 
-def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
+def leakage_from(secret_entropy: float, opacity: Amount) -> Amount:
     """Return H(Z) - H(Z | Y) in bits, at least 0; the ends of the interval change places."""
     return map_amount(opacity, lambda bits: max(0.0, secret_entropy - bits), slope=-1.0)

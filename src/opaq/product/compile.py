@@ -25,7 +25,7 @@ from opaq.model.conditions import BeliefGraph, KeyPart, Memory
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey, check_policy_class, row_name
 from opaq.model.problem import Problem, Task
-from opaq.model.secret import may_have_automaton
+from opaq.model.secret import Trajectory, may_have_automaton
 from opaq.product.explore import ProductStates, explore
 from opaq.product.machine import OBSERVER, SECRET, WATCHER, Machine
 from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
@@ -470,6 +470,8 @@ def possible_secrets(product: Product) -> tuple[str, ...]:
     long, all values that occur in the product are returned.
     """
     process = product.process
+    if isinstance(product.problem.secret, Trajectory):  # of any moment
+        return product.secret_values
     reached = _next_states(product, np.array([process.num_states]))  # the start comes after all states
     work = 0
     for _ in range(process.horizon):

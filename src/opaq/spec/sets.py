@@ -451,8 +451,8 @@ CLASSES: ValueType[StateClasses] = ValueType(
     ref="classes",
 )
 WORDS: ValueType[StateClasses] = ValueType(
-    f"{CLASSES.description}, `{{labels: [label, ...]}}` (which of these labels hold) or `{{variable: name}}` (the value "
-    "of a state variable)",
+    f"{CLASSES.description}, `{{labels: [label, ...]}}` (which of these labels hold) or `{{variable: name}}` (the "
+    "value of a state variable)",
     _read_words,
     (CLASSES, single_key_schema("labels", list_schema(TEXT_SCHEMA)), single_key_schema("variable", TEXT_SCHEMA)),
     _write_classes,

@@ -38,10 +38,10 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
     blind = f"{number(measurement.secret_guess_error)} without observing"
     entropy = with_unit(number(measurement.secret_entropy), "bits")
     hidden = "" if measurement.constant_secret is None else ": there is nothing to hide"
-    guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
     return (
         ("opacity", f"{with_unit(amount_words(measurement.opacity), 'bits')}   H(secret | observations)"),
         ("of at most", f"{entropy}   H(secret), the uncertainty before observing{hidden}"),
+        *_moment_rows(measurement),
         ("leakage", with_unit(amount_words(measurement.leakage), "bits")),
         (
             "guess error",
@@ -49,7 +49,7 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
         ),
         ("best guess", _guess_words(measurement.vulnerability)),
         ("min-entropy", f"{with_unit(amount_words(measurement.min_entropy_leakage), 'bits')} of min-entropy leakage"),
-        ("guesswork", f"{guesses} until right, {before} without observing"),
+        *_guesswork_rows(measurement),
         *(
             (
                 measurement.of.title,
@@ -62,6 +62,28 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
         ("how", measurement.explanation),
         *_limit_rows(measurement),
     )
+
+
+def _moment_rows(measurement: Measurement) -> list[tuple[str, str]]:
+    """Return rows on the moments of a run, where the figure is one of all of them."""
+    rows = list[tuple[str, str]]()
+    if measurement.opacity_per_step is not None:
+        rows.append(("per step", with_unit(amount_words(measurement.opacity_per_step), "bits")))
+    if measurement.moments:
+        values = [amount.value for amount in measurement.moments]
+        least, most = (f"{number(value)} at time {values.index(value)}" for value in (min(values), max(values)))
+        rows.append(("moments", f"from {least} to {most}, in bits"))
+    if measurement.steps_guessed is not None:
+        rows.append(("steps guessed", f"{amount_words(measurement.steps_guessed)} of the steps of a run"))
+    return rows
+
+
+def _guesswork_rows(measurement: Measurement) -> list[tuple[str, str]]:
+    """Return the row on guesswork, where it is known."""
+    if measurement.guesswork is None or measurement.secret_guesswork is None:
+        return []
+    guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
+    return [("guesswork", f"{guesses} until right, {before} without observing")]
 
 
 def _guess_words(leakage: GuessLeakage) -> str:
