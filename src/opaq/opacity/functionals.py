@@ -27,6 +27,7 @@ from opaq.beliefs.returns import (
 )
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray, floats
+from opaq.model.problem import Task
 from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import Uncertainty
 from opaq.opacity import exact, sampled
@@ -200,6 +201,7 @@ class Linear:
 
     process: HiddenProcess
     payoff: Payoff
+    infinite: Payoff | None = None  # where its expectation is above 0 the figure is infinite, and slopes are of less
     smooth = True
     scale = 1.0
     views = ()
@@ -218,6 +220,8 @@ class Linear:
 
     def evaluate(self, pi: FloatArray, *, budget: Budget, stop: Stop) -> Evaluated:
         """Return the expected payoff."""
+        if self.infinite is not None and expected_return(self.process, pi, self.infinite) > 0.0:
+            return Evaluated(Amount.exact(np.inf))
         return Evaluated(Amount.exact(expected_return(self.process, pi, self.payoff)))
 
     def estimate(self, pi: FloatArray, *, nodes: int, rng: np.random.Generator, stop: Stop) -> Mean:
@@ -402,11 +406,11 @@ class Limit:
         return self.sign * ((amount.lower if self.sign > 0 else amount.upper) - self.threshold)
 
 
-def target_of(product: Product) -> Functional:
-    """Return the figure that the task of a compiled problem is about."""
+def figure_of(product: Product, task: Task) -> Functional:
+    """Return the figure of a compiled problem's secret and observer that a task asks for."""
     from opaq.opacity.levels import Levels, trajectory_figure  # figures of the same kind, made of those here
 
-    process, problem, task = product.process, product.problem, product.problem.task
+    process, problem = product.process, product.problem
     if isinstance(problem.secret, Trajectory):
         return trajectory_figure(process)
     leaf = task.of.over(product.secret_values)
@@ -415,8 +419,3 @@ def target_of(product: Product) -> Functional:
     if task.when == "least":
         return Levels.present(process, leaf, np.ones(process.horizon + 1), least=0.0)
     return Levels.present(process, leaf, floats(problem.discount ** np.arange(process.horizon + 1)))
-
-
-def limits_of(product: Product) -> tuple[Limit, ...]:
-    """Return the requirements on figures of the task of a compiled problem."""
-    return ()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from opaq.beliefs.returns import (
     secret_distribution,
     threshold_tolerance,
 )
-from opaq.codec import Result, if_known, key
+from opaq.codec import Result, if_known, infinity, key
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, choose, is_flag
 from opaq.load import as_problem
@@ -44,6 +44,7 @@ from opaq.model.uncertainty import GuessError, Guesswork, Shannon, Uncertainty, 
 from opaq.opacity.amount import Amount, Figures, Target, bound_amount, fano_bound, unknown_amount
 from opaq.opacity.channel import Capacity, bound_capacity, check_initial
 from opaq.opacity.exact import Evaluation, evaluate
+from opaq.opacity.figures import Figure, limit_tolerance, measure_figures, measure_limits, measure_target
 from opaq.opacity.leakage import GuessLeakage, leakage_of_guess, leakage_of_loss, map_amount
 from opaq.opacity.policies import as_policy
 from opaq.opacity.sampled import estimate
@@ -435,22 +436,26 @@ class RequirementResult:
     """One requirement of the task: what was reached, what was asked.
 
     name: "return", or the requirement as the task names it.
-    value: what the policy reaches of it, exactly.
+    value: what the policy reaches of it, exactly; the worse end of an interval, null: infinite.
     threshold: what is asked; null: nothing.
     tolerance: how far below the threshold counts as rounding; 0 where the threshold is reached.
+    direction: "at_most" of a figure that must not be above the threshold; left out of all others, which must reach it.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("feasible",)
 
     name: str
-    value: float
+    value: float = field(metadata=infinity(math.inf))
     threshold: float | None
     tolerance: float = 0.0
+    direction: Literal["at_most"] | None = field(default=None, metadata=if_known())
 
     @property
     def slack(self) -> float:
-        """Return value - threshold, infinite where nothing is asked; at least 0 is feasible."""
-        return np.inf if self.threshold is None else self.value - self.threshold
+        """Return how far the value is on the right side, infinite where nothing is asked; at least 0 is feasible."""
+        if self.threshold is None:
+            return np.inf
+        return self.threshold - self.value if self.direction == "at_most" else self.value - self.threshold
 
     @property
     def feasible(self) -> bool:
@@ -493,6 +498,7 @@ class Measurement(NotebookView, ContentEq, Result):
     num_nodes: beliefs of the belief graph.
     seconds: the time it took.
     exactness_limit: what kept the answer from being exact; null where it is exact.
+    figures: what every observer is left with of every secret.
     capacity: the most that the policy gives away over all distributions of an initial secret; left out unless asked
         for.
     opacity_per_step: of a trajectory, and where the task is about every moment: opacity divided by the moments (by
@@ -532,6 +538,7 @@ class Measurement(NotebookView, ContentEq, Result):
     num_nodes: int = field(metadata=key("num_beliefs"))
     seconds: float
     exactness_limit: ExactnessLimit | None = None
+    figures: tuple[Figure, ...] = ()
     capacity: Capacity | None = field(default=None, metadata=if_known())
     opacity_per_step: Amount | None = field(default=None, metadata=if_known())
     moments: tuple[Amount, ...] | None = field(default=None, metadata=if_known())
@@ -729,13 +736,64 @@ def measure_product(
     start_time: `perf_counter` at which the work began, for `seconds`; now unless given.
     stop: when it is requested, what is certain by then is the answer. Raises BudgetError and StoppedError as `measure`.
     """
-    start_time = perf_counter() if start_time is None else start_time
-    process, problem, budget, stop = (
-        product.process,
-        product.problem,
-        budget or _budget(None, 0.0, None),
-        stop or Stop(),
+    stop, budget = stop or Stop(), budget or _budget(None, 0.0, None)
+    options: dict[str, Any] = {"mode": mode, "width": width, "samples": samples, "budget": budget, "time": time}
+
+    def measure_one(view: Product, count: int | None) -> Measurement:
+        return _measure_pair(
+            view,
+            pi,
+            **options,
+            rng=rng,
+            sequences=count,
+            start_time=start_time,
+            stop=stop,
+            on_progress=on_progress,
+        )
+
+    own, problem = measure_one(product, sequences), product.problem
+    figures = measure_figures(product, pi, own, measure_view=lambda view: measure_one(view, 0), stop=stop)
+    if len(figures) == 1 and not problem.assumptions and not problem.task.limits:
+        return replace(own, figures=figures)
+    by_pair = {(figure.of, figure.for_): figure for figure in figures}
+    amount = measure_target(product, pi, by_pair, budget=budget, stop=stop)
+    met = tuple(
+        RequirementResult(
+            limit.name,
+            reached.at_least if limit.sign > 0 else reached.at_most,
+            limit.threshold,
+            limit_tolerance(limit),
+            None if limit.sign > 0 else "at_most",
+        )
+        for limit, reached in measure_limits(product, pi, by_pair, budget=budget, stop=stop)
     )
+    return replace(
+        own,
+        figures=figures,
+        objective=own.objective if amount is None else replace(own.objective, amount=amount),
+        requirements=(*own.requirements, *met),
+        feasible=own.feasible and all(one.feasible for one in met),
+    )
+
+
+def _measure_pair(
+    product: Product,
+    pi: FloatArray,
+    *,
+    mode: Mode,
+    width: float,
+    samples: int | None,
+    rng: np.random.Generator | None,
+    budget: Budget,
+    time: float | None,
+    sequences: int | None,
+    start_time: float | None,
+    stop: Stop,
+    on_progress: Callable[[str], None] | None,
+) -> Measurement:
+    """Measure a policy vector for the secret and the observer of a compiled problem; as `measure_product`."""
+    start_time = perf_counter() if start_time is None else start_time
+    process, problem = product.process, product.problem
     rng, samples = rng or np.random.default_rng(0), samples or _default_samples(process.horizon)
     sequences = (3 if process.horizon <= _LONGEST_SHOWN else 0) if sequences is None else sequences
     if isinstance(problem.secret, Trajectory) or problem.task.when != "end":

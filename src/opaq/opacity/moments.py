@@ -23,7 +23,7 @@ from opaq.model.problem import Problem
 from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import Shannon
 from opaq.opacity.amount import Amount, Target, fano_bound
-from opaq.opacity.functionals import target_of
+from opaq.opacity.functionals import figure_of
 from opaq.opacity.guessing import RunGuess, guess_run
 from opaq.opacity.leakage import leakage_of_guess, map_amount
 from opaq.opacity.levels import Levels, Moments, show_words, trajectory_figure
@@ -149,7 +149,7 @@ def measure_moments(
     asked = _Question(pi, mode, width, samples, rng, budget, time, stop, on_progress or (lambda text: None))
     if isinstance(product.problem.secret, Trajectory):
         return _measure_trajectory(product, asked, start_time)
-    target = target_of(product)
+    target = figure_of(product, product.problem.task)
     assert isinstance(target, Levels)
     task = product.problem.task
     at_end = replace(product, problem=replace(product.problem, task=replace(task, when="end")))

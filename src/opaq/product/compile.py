@@ -65,7 +65,7 @@ class Product:
     observations: tuple[str, ...]
     secret_values: tuple[str, ...]
     beliefs: IntArray | None = None  # [product state] -> node of the graph that the observer assumes; None: it does not
-    _views: dict[Any, Product] = field(default_factory=dict)
+    extras: dict[Any, Any] = field(default_factory=dict)  # views and what else is made of it once
 
     def __repr__(self) -> str:
         conditions = ", ".join(condition.label for condition in self.policy_class.conditions) or "nothing"
@@ -81,14 +81,15 @@ class Product:
         """
         if assumed is None and (of, for_) == (self.problem.of, self.problem.for_):
             return self
-        key = (of, for_, id(assumed))
-        if key not in self._views:
+        key = ("view", of, for_, assumed)
+        if key not in self.extras:
             lean = replace(self.problem, task=Task(over=self.problem.task.over)).about(of=of, for_=for_)
             view = compile_problem(lean, self.policy_class, assumed=assumed)
             if view.rows != self.rows or not np.array_equal(view.slot_action, self.slot_action):
                 raise InvariantError("a view of the product has other policy rows")
-            self._views[key] = view
-        return self._views[key]
+            self.extras[key] = view
+        made: Product = self.extras[key]
+        return made
 
     def policy_vector(self, policy: Policy | None) -> FloatArray:
         """Return a policy as a vector [slot] over slots; None gives the uniform policy.

@@ -29,7 +29,8 @@ from opaq.beliefs.returns import (
 )
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
-from opaq.opacity.functionals import Functional, Leaf, Limit, Sweep, limits_of, target_of
+from opaq.opacity.functionals import Functional, Leaf, Limit, Sweep
+from opaq.opacity.targets import limits_of, target_of
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.simulation.sampling import score_gradients
