@@ -66,6 +66,8 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
+    of: shared.OfSecret = None,
+    for_: shared.ForObserver = None,
     capacity: Annotated[
         bool, typer.Option("--capacity", help="Find the most leakage over all priors of an initial secret.")
     ] = False,
@@ -105,7 +107,7 @@ def command(
         checks.run(check_channel_file, channel)
         checks.run(check_writable, channel, overwrite=overwrite)
     problem, policy = checks.read(
-        read_inputs, source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet
+        read_inputs, source, policy_file, ignore_model_mismatch=ignore_model_mismatch, of=of, for_=for_, quiet=quiet
     )
     checks.run(check_grid, problem, source, grid=grid, time=grid_time, as_json=as_json)
     checks.raise_if_any()

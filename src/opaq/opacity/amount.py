@@ -159,6 +159,7 @@ class Target:
     direction: "maximise" or "minimise".
     of: the uncertainty: "opacity", "guess_error", "guesswork", "expected_loss" or another one by its name.
     amount: what a policy reaches of it; left out where there are several policies.
+    figure: the secrets and observers that it is about, in words, where that is not the pair of the answer alone.
     """
 
     direction: Literal["maximise", "minimise"]
@@ -166,6 +167,7 @@ class Target:
         metadata=as_text(lambda of: str(of.name), lambda name: UNCERTAINTIES.get(name) or _ReadUncertainty(name))
     )
     amount: Amount | None = field(default=None, metadata=flat())
+    figure: str | None = field(default=None, metadata=if_known())
 
     @classmethod
     def of_task(cls, of: Uncertainty, *, minimise: bool, amount: Amount | None = None) -> Target:

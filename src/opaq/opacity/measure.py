@@ -49,6 +49,7 @@ from opaq.opacity.leakage import GuessLeakage, leakage_of_guess, leakage_of_loss
 from opaq.opacity.policies import as_policy
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
+from opaq.opacity.targets import target_title
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
@@ -770,7 +771,9 @@ def measure_product(
     return replace(
         own,
         figures=figures,
-        objective=own.objective if amount is None else replace(own.objective, amount=amount),
+        objective=own.objective
+        if amount is None
+        else replace(own.objective, amount=amount, figure=target_title(problem)),
         requirements=(*own.requirements, *met),
         feasible=own.feasible and all(one.feasible for one in met),
     )

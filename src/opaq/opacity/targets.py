@@ -82,6 +82,18 @@ def figure_title(problem: Problem, pair: Pair) -> str:
     return f"{kind}{of}{f' for {pair.for_}' if len(problem.observers) > 1 else ''}"
 
 
+def target_title(problem: Problem) -> str:
+    """Return what the task is about in words: a figure, the least or the mean of several."""
+    pairs = target_pairs(problem)
+    titles = [figure_title(problem, pair) for pair in pairs]
+    if len(pairs) == 1:
+        return titles[0]
+    if problem.task.taken == "mean" and len({pair.weight for pair in pairs}) > 1:
+        shares = pair_weights(pairs).tolist()
+        titles = [f"{share:.3g} {title}" for share, title in zip(shares, titles, strict=True)]
+    return f"{problem.task.taken} of {', '.join(titles[:-1])} and {titles[-1]}"
+
+
 def _covert(product: Product, limit: CovertLimit, for_: str) -> Functional:
     """Return D(P(Y) || P_like(Y)) = E[-log2 P_like(Y)] - H(Y) of what an observer sees, in bits.
 
