@@ -760,12 +760,14 @@ def _certify_moments(
     if isinstance(problem.secret, Trajectory):
         low = 0.0
         proof = Proof(possible_bits(start.decisions), proof.multipliers)
-    trivial, machine, rungs = low if problem.task.minimise else proof.bound, "number of secret values", []
+    trivial, machine = low if problem.task.minimise else proof.bound, "number of secret values"
+    rungs = list[BoundStep]()
     achieved = -math.inf if known is None or start.policy is None else known
     try:
         with start.stop.limit(deadline.left):
             for ascent in () if problem.task.minimise else _moment_ascents(start, target, machines, deadline):
-                best = _ascend_moments(ascent, proof, start, achieved, deadline.part(0.5))
+                share = 0.5 if rungs or machines else 0.1  # the first machine chosen here is small
+                best = _ascend_moments(ascent, proof, start, achieved, deadline.part(share))
                 if best.bound < proof.bound:
                     proof, machine = best, ascent.layers.machine
                 entries, rounds = ascent.layers.num_entries, ascent.rounds
@@ -852,7 +854,8 @@ def _ascend_moments(
         if found.bound < best.bound and (known is None or found.bound >= known - 1e-9):
             best = found
         least = min(best.bound, proof.bound)
-        if least - achieved <= start.gap or best.bound - ascent.reached <= max(start.gap / 20.0, _TOLERANCE):
+        left = _MOVE_ON * (least - achieved) if math.isfinite(achieved) else 0.0
+        if least - achieved <= start.gap or best.bound - ascent.reached <= max(start.gap / 20.0, left, _TOLERANCE):
             break
     return best
 

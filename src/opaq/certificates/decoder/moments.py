@@ -15,7 +15,7 @@ accelerated mirror ascent, with the posteriors of the averages as decoders.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
+_EVERY = 8  # rounds between bounds of the average costs
 _LEAST = 1e-100  # probabilities of actions do not fall below
 _LEAST_SOFTNESS = 0.05  # of the weights of moments, in the unit of the figure
 
@@ -126,6 +127,8 @@ class MomentsAscent:
     flow: _Flow
     average: _Flow
     rounds: int = 0
+    mean: list[FloatArray] | None = None  # the average costs of all rounds
+    mean_multipliers: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
     def of(
@@ -195,8 +198,11 @@ class MomentsAscent:
             for weight, masses, step in zip(weights, middle.masses, self.steps, strict=True)
         ]
         length = self.uncertainty.step(self.rounds) / max(1.0, float(weights.max()) if self.least else 1.0)
-        bound = self._improve(costs, length / theta)
-        proof = Proof(bound, self.multipliers)
+        proof = Proof(self._sweep(costs, self.multipliers, length / theta), self.multipliers)
+        self._blend(costs)
+        if self.rounds % _EVERY == _EVERY - 1 and self.mean is not None:
+            averaged = Proof(self._sweep(self.mean, self.mean_multipliers), self.mean_multipliers)
+            proof = min(proof, averaged, key=lambda one: one.bound)
         before, self.flow = self.flow, self.follow()
         self.average = self.average.mix(self.flow, theta)
         missing = self.decisions.thresholds - before.mix(self.flow, 2.0).payoffs
@@ -228,36 +234,46 @@ class MomentsAscent:
         missed = float(self.multipliers @ np.minimum(spare, 0.0))
         return missed + (float(values.min()) if self.least else float(self.weights @ values))
 
-    def _improve(self, costs: list[FloatArray], length: float) -> float:
-        """Take one mirror step of the policy, and return the bound: the largest value of any policy, rounded up.
+    def _blend(self, costs: list[FloatArray]) -> None:
+        """Add costs and multipliers to their averages, in which later rounds weigh more: averages prove bounds too."""
+        weight = 3.0 / (self.rounds + 3.0)
+        if self.mean is None:
+            self.mean, self.mean_multipliers = costs, self.multipliers
+            return
+        self.mean = [one + weight * (two - one) for one, two in zip(self.mean, costs, strict=True)]
+        self.mean_multipliers = self.mean_multipliers + weight * (self.multipliers - self.mean_multipliers)
 
-        costs: [time][cell]. pi <- pi exp(length Q) / normaliser, as in `Sweeper.improve`.
+    def _sweep(self, costs: list[FloatArray], multipliers: FloatArray, length: float = 0.0) -> float:
+        """Return the bound: the largest value of any policy with these costs [time][cell], rounded up.
+
+        length: of a mirror step of the policy on the way, pi <- pi exp(length Q) / normaliser, as in `Sweeper.improve`;
+            0 leaves it as it is.
         """
         decisions, soft, hard = self.decisions, np.zeros(0), np.zeros(0)
         for time in range(len(self.steps) - 1, -1, -1):
             self.stop.check()
-            step, policy = self.steps[time], self.policy[time]
-            paid = decisions.paid(self.multipliers, time)[step.choice]
-            own = costs[time][step.cell]
+            step, own = self.steps[time], costs[time][self.steps[time].cell]
+            paid = decisions.paid(multipliers, time)[step.choice]
             wish = best = paid
             if step.onward is not None and step.emits is not None:
                 on_way = own if step.on_links else np.zeros(step.ahead.size)
-                wish = paid + step.onward @ (on_way + (step.emits @ soft)[step.ahead])
                 best = paid + step.onward @ (on_way + (step.emits @ hard)[step.ahead])
-            highest = np.maximum.reduceat(wish, step.first)
-            grown = policy * np.exp(length * (wish - highest[step.owner]))
-            total = np.add.reduceat(grown, step.first)
-            self.policy[time] = np.maximum(grown / total[step.owner], _LEAST)
-            soft, hard = highest + np.log(total) / length, np.maximum.reduceat(best, step.first)
-            if not step.on_links:
-                soft, hard = soft + own, hard + own
+                if length:
+                    wish = paid + step.onward @ (on_way + (step.emits @ soft)[step.ahead])
+            ended = 0.0 if step.on_links else own
             if step.onward is None:
-                state = decisions.moves.pair_state[self.layers.layers[time].pair]
-                final = decisions.final(self.multipliers)[state]
-                soft, hard = soft + final, hard + final
-        value = float(self.root @ hard) - float(self.multipliers @ decisions.thresholds)
+                ended = own + decisions.final(multipliers)[decisions.moves.pair_state[self.layers.layers[time].pair]]
+            hard = np.maximum.reduceat(best, step.first) + ended
+            if length:
+                highest = np.maximum.reduceat(wish, step.first)
+                grown = self.policy[time] * np.exp(length * (wish - highest[step.owner]))
+                total = np.add.reduceat(grown, step.first)
+                self.policy[time] = np.maximum(grown / total[step.owner], _LEAST)
+                soft = highest + np.log(total) / length + ended
+        value = float(self.root @ hard) - float(multipliers @ decisions.thresholds)
         largest = np.array([sum(float(np.abs(one).max(initial=0.0)) for one in costs)])
-        return value + slack(decisions, largest, self.multipliers, None)
+        rounding = slack(decisions, largest, multipliers, None)
+        return value + rounding * (1.0 + self.rounds / 100.0)  # averages of costs are rounded in every round
 
 
 def unsettled(decisions: Decisions) -> Decisions:
