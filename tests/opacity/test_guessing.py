@@ -80,6 +80,6 @@ def test_likeliest_path_has_the_largest_probability() -> None:
         joint = oracles.run_joint(problem, policy, tuple)
         _, seen = max(joint, key=lambda key: joint[key])
         numbers = [problem.observer.observations.index(shown[0]) for shown in seen]
-        path = guessing.likeliest_path(product.process, pi, np.array(numbers))
+        (path,) = guessing.likeliest_paths(product.process, pi, [np.array(numbers)])
         best = max(chance for (_, sequence), chance in joint.items() if sequence == seen)
         assert joint[tuple(states[product.state_of[path]].tolist()), seen] == pytest.approx(best, rel=1e-9)

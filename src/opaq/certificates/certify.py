@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from opaq.beliefs.graph import Budget
+from opaq.beliefs.levels import show
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.layers import build_layers
 from opaq.certificates.decoder.machines import (
     Both,
     ObservationMachine,
@@ -29,6 +31,7 @@ from opaq.certificates.decoder.machines import (
     belief_machine,
     rounded_belief_machine,
 )
+from opaq.certificates.decoder.moments import MomentsAscent, possible_bits, unsettled
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
 from opaq.certificates.history.program import HistoryOptimum, HistoryStatus, climb_histories
 from opaq.certificates.least.graph import Prescriptions
@@ -44,9 +47,13 @@ from opaq.model.arrays import FloatArray
 from opaq.model.conditions import Observations, refines
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
-from opaq.model.uncertainty import Uncertainty
+from opaq.model.secret import Trajectory
+from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.amount import Amount
+from opaq.opacity.functionals import Functional, target_of
+from opaq.opacity.levels import Levels
 from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.moments import concerns_moments
 from opaq.opacity.policies import as_policy
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
@@ -327,6 +334,8 @@ def certify(
             stop=own_stop,
             on_progress=on_progress or (lambda step: None),
         )
+        if concerns_moments(read):
+            return _certify_moments(start, machines, deadline)
         if read.task.minimise:
             return _certify_least(start, deadline, blind=blind)
         search = CertificateSearch.of(start, aware=aware)
@@ -734,6 +743,121 @@ def _certify_least(start: CertificateStart, deadline: Deadline, *, blind: bool) 
         lower_bound=math.inf if search.infeasible else search.bound,
         blind=blind,
     )
+
+
+def _certify_moments(
+    start: CertificateStart, machines: tuple[ObservationMachine, ...] | None, deadline: Deadline
+) -> Certificate:
+    """Return the certificate of a figure of all moments: of a trajectory, of every moment, of the least.
+
+    It holds for all policies, also those that see the observations. Of a task that minimises only what needs no search
+    is proven.
+    """
+    problem, product = start.products.problem, start.products.of(STATE_CLASS)
+    target, of = target_of(product), problem.task.of
+    low, high = target.bounds
+    proof, known, status = Proof(high, np.zeros(len(start.decisions.names))), start.known("lower"), None
+    if isinstance(problem.secret, Trajectory):
+        low = 0.0
+        proof = Proof(possible_bits(start.decisions), proof.multipliers)
+    trivial, machine = low if problem.task.minimise else proof.bound, "number of secret values"
+    rungs = list[BoundStep]()
+    achieved = -math.inf if known is None or start.policy is None else known
+    try:
+        with start.stop.limit(deadline.left):
+            for ascent in () if problem.task.minimise else _moment_ascents(start, target, machines, deadline):
+                share = 0.5 if rungs or machines else 0.1  # the first machine chosen here is small
+                best = _ascend_moments(ascent, proof, start, achieved, deadline.part(share))
+                if best.bound < proof.bound:
+                    proof, machine = best, ascent.layers.machine
+                entries, rounds = ascent.layers.num_entries, ascent.rounds
+                rungs.append(BoundStep(ascent.layers.machine, entries, rounds, proof.bound, True, deadline.elapsed))
+                start.on_progress(rungs[-1])
+                if proof.bound - achieved <= start.gap or proof.bound < low:
+                    break
+    except StoppedError:
+        status = CertificateStatus.INTERRUPTED if start.stop.interrupted else CertificateStatus.TIME
+    if start.infeasible or proof.bound < low - 1e-9:
+        status, proof = CertificateStatus.INFEASIBLE, Proof(-math.inf, proof.multipliers)
+    elif proof.bound - achieved <= start.gap:
+        status = CertificateStatus.GAP
+    lowest = math.inf if start.infeasible else low
+    return Certificate(
+        problem=problem.name,
+        of=of.name,
+        unit=of.unit,
+        upper_bound=None if problem.task.minimise else proof.bound,
+        trivial_bound=trivial,
+        upper_bound_aware=None if problem.task.minimise else proof.bound,
+        aware=True,
+        measurement=start.measurement,
+        given=start.policy is not None,
+        prices=dict(zip(start.decisions.names, proof.multipliers.tolist(), strict=True)),
+        machine=machine,
+        ladder=tuple(rungs),
+        status=status or CertificateStatus.FINEST,
+        seconds=deadline.elapsed,
+        lower_bound=lowest if problem.task.minimise else None,
+    )
+
+
+def _moment_ascents(
+    start: CertificateStart,
+    target: Functional,
+    machines: tuple[ObservationMachine, ...] | None,
+    deadline: Deadline,
+) -> Iterator[MomentsAscent]:
+    """Yield searches on one machine after the other, from cheap to fine; those that do not fit are passed over."""
+    decisions, problem = unsettled(start.decisions), start.products.problem
+    process, multipliers = decisions.process, np.zeros(len(decisions.names))
+    run = isinstance(problem.secret, Trajectory)
+    leaf = Shannon().over(start.products.of(STATE_CLASS).secret_values) if run else start.uncertainty
+    weights = np.ones(process.horizon + 1) if run or not isinstance(target, Levels) else target.weights
+    for machine in machines or _moment_machines(start, process):
+        try:
+            made = machine() if callable(machine) else machine
+            layers = build_layers(decisions, made, memory=start.budget.memory // 8, stop=start.stop)
+        except BudgetError:
+            continue
+        ascent = MomentsAscent.of(
+            decisions, layers, leaf, weights=weights, run=run, least=problem.task.when == "least",
+            multipliers=multipliers, scales=start.scales, stop=start.stop,
+        )  # fmt: skip
+        yield ascent
+        multipliers = ascent.multipliers
+
+
+def _moment_machines(start: CertificateStart, process: HiddenProcess) -> Iterator[Any]:
+    """Yield machines, or functions that make them: the last observation, belief graphs, the full tree."""
+    yield ObservationWindow(1, process.num_observations)
+    yield lambda: belief_machine(
+        process, process.uniform(), name="beliefs of the uniform policy", budget=start.budget, stop=start.stop
+    )
+    if start.policy is not None:
+        product = start.products.of(start.policy.policy_class)
+        vector = product.policy_vector(start.policy) if start.vector is None else start.vector
+        seen = show(product.process, product.process.emission, product.process.secret)
+        yield lambda: belief_machine(seen, vector, name="beliefs of the policy", budget=start.budget, stop=start.stop)
+    yield ObservationTree()
+
+
+def _ascend_moments(
+    ascent: MomentsAscent, proof: Proof, start: CertificateStart, achieved: float, deadline: Deadline
+) -> Proof:
+    """Make rounds until the deadline, the gap, or until little is left to gain; return the best proof.
+
+    A bound below what a measured policy reaches was lost to rounding, and is none.
+    """
+    known, best = start.known("lower"), Proof(math.inf, proof.multipliers)
+    while not deadline.passed or ascent.rounds < 3:
+        found = ascent.round()
+        if found.bound < best.bound and (known is None or found.bound >= known - 1e-9):
+            best = found
+        least = min(best.bound, proof.bound)
+        left = _MOVE_ON * (least - achieved) if math.isfinite(achieved) else 0.0
+        if least - achieved <= start.gap or best.bound - ascent.reached <= max(start.gap / 20.0, left, _TOLERANCE):
+            break
+    return best
 
 
 def is_trivial(bound: float, trivial: float, *, minimise: bool = False) -> bool:

@@ -15,6 +15,7 @@ Comes in: a process and a policy vector. Goes out: both figures, exact where all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -268,22 +269,26 @@ def _undominated(chain: _ViewedChain, vectors: FloatArray) -> FloatArray:
     return rows[np.argsort(-rows.sum(axis=1), kind="stable")][:_MOST_CANDIDATES]
 
 
-def likeliest_path(process: HiddenProcess, pi: FloatArray, observations: IntArray) -> IntArray:
-    """Return [time] the product states of the most likely path, given what was observed [time] (Viterbi)."""
+def likeliest_paths(process: HiddenProcess, pi: FloatArray, sequences: Sequence[IntArray]) -> list[IntArray]:
+    """Return per sequence [time] the product states of the most likely path, given what was observed (Viterbi).
+
+    sequences: numbers of observations [time] of positive probability; they may end before the run does.
+    """
     chain = _ViewedChain.of(process, pi, Stop())
-    moves, best = chain.moves.tocoo(), chain.start[None, :]
-    back = list[IntArray]()
-    for time, observation in enumerate(observations):
-        if time:
-            paths = best[0][moves.row] * moves.data
-            order = np.lexsort((moves.row, -paths, moves.col))  # per target the likeliest, then the first
-            target, first = np.unique(moves.col[order], return_index=True)
-            source, ahead = np.zeros(process.num_states, dtype=np.int64), np.zeros((1, process.num_states))
-            source[target], ahead[0, target] = moves.row[order[first]], paths[order[first]]
-            back.append(source)
-            best = ahead
-        best, _ = chain.emit(best, np.array([observation]))
-    path = [int(best[0].argmax())]
-    for source in reversed(back):
-        path.append(int(source[path[-1]]))
-    return np.array(path[::-1], dtype=np.int64)
+    moves, paths = chain.moves.tocoo(), list[IntArray]()
+    for observations in sequences:
+        best, back = chain.start[None, :], list[IntArray]()
+        for time, observation in enumerate(observations):
+            if time:
+                ways = best[0][moves.row] * moves.data
+                order = np.lexsort((moves.row, -ways, moves.col))  # per target the likeliest, then the first
+                target, first = np.unique(moves.col[order], return_index=True)
+                source, best = np.zeros(process.num_states, dtype=np.int64), np.zeros((1, process.num_states))
+                source[target], best[0, target] = moves.row[order[first]], ways[order[first]]
+                back.append(source)
+            best, _ = chain.emit(best, np.array([observation]))
+        path = [int(best[0].argmax())] if len(observations) else []
+        for source in reversed(back):
+            path.append(int(source[path[-1]]))
+        paths.append(np.array(path[::-1], dtype=np.int64))
+    return paths
