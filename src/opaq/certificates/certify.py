@@ -50,11 +50,12 @@ from opaq.model.problem import Problem
 from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.amount import Amount
-from opaq.opacity.functionals import Functional, target_of
+from opaq.opacity.functionals import Functional, figure_of
 from opaq.opacity.levels import Levels
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.opacity.moments import concerns_moments
 from opaq.opacity.policies import as_policy
+from opaq.opacity.targets import is_plain
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.solvers.compare import Comparison
@@ -135,6 +136,7 @@ class Certificate(NotebookView, Result):
     ladder: every observation machine that was tried, in turn.
     status: how the search for a bound ended.
     seconds: the time of the search for a bound.
+    left_out: limits on figures from above, of which no bound is known: it holds for policies that miss them, too.
     """
 
     RESULT: ClassVar[str] = "certificate"
@@ -157,6 +159,7 @@ class Certificate(NotebookView, Result):
     seconds: float
     lower_bound: float | None = field(default=None, metadata={**infinity(math.inf), **if_known()})
     blind: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def status_text(self) -> str:
@@ -324,6 +327,15 @@ def certify(
     blind = read.task.minimise and not observation_aware and sees_observations_alone(scope)
     with interruptible(stop, keep_answer=False) as own_stop:
         own_stop.check()
+        if not is_plain(read):
+            from opaq.certificates.figures import FigureBounds  # which builds on this module
+
+            if machines is not None:
+                finding = "bound one figure, but the task is about several, or limits some"
+                raise InputError([Fault("machines", finding, "leave them out")])
+            limits = {"gap": gap, "deadline": deadline, "memory": max_memory, "aware": aware}
+            bounds = FigureBounds.of(read, chosen, solution, stop=own_stop, on_progress=on_progress, **limits)
+            return bounds.run()
         start = CertificateStart.of(
             read,
             chosen,
@@ -754,7 +766,7 @@ def _certify_moments(
     is proven.
     """
     problem, product = start.products.problem, start.products.of(STATE_CLASS)
-    target, of = target_of(product), problem.task.of
+    target, of = figure_of(product, problem.task), problem.task.of
     low, high = target.bounds
     proof, known, status = Proof(high, np.zeros(len(start.decisions.names))), start.known("lower"), None
     if isinstance(problem.secret, Trajectory):

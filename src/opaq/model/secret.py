@@ -8,11 +8,12 @@ have names: those of the classes, of the automaton's states, or "yes" and "no".
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
-from opaq.errors import Faults, whole_fault
+from opaq.errors import Faults, escape_separator, whole_fault
 from opaq.model.arrays import ContentEq, IntArray
 from opaq.model.automaton import Automaton, check_guards
 from opaq.model.checks import Checked, Checks
@@ -134,6 +135,18 @@ class Language(Secret):
         checks.type("automaton", Automaton, "an Automaton")
         checks.word("reveal", ("progress", "acceptance"))
         checks.finish()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Jointly(Secret):
+    """Z = the values of several secrets at once; problem files have no word for it."""
+
+    secrets: tuple[Secret, ...]
+
+    def join(self, values: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """Return the names of all combinations of values, those of the last secret changing first."""
+        shown = [[escape_separator(name, "&") for name in names] for names in values]
+        return tuple(map(" & ".join, product(*shown)))
 
 
 def _check_classes(secret: Secret, time: str = "") -> None:

@@ -168,12 +168,14 @@ def believer(product: Product, of: str, for_: str) -> Believer:
     found = product.extras.get((of, for_))
     if found is None:
         filter = assumed_filter(problem, assumption, of=of, for_=for_)
-        found = product.extras[of, for_] = _follow(product.view(of, for_, assumed=filter.graph), filter, assumption)
+        found = product.extras[of, for_] = follow_filter(
+            product.view(of, for_, assumed=filter.graph), filter, assumption
+        )
     assert isinstance(found, Believer)
     return found
 
 
-def _follow(view: Product, filter: AssumedFilter, assumption: Assumption) -> Believer:
+def follow_filter(view: Product, filter: AssumedFilter, assumption: Assumption) -> Believer:
     """Return what the last nodes of a filter pay in a product that follows it."""
     assert view.beliefs is not None
     process, node = view.process, view.beliefs

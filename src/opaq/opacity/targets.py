@@ -25,6 +25,13 @@ def target_pairs(problem: Problem) -> tuple[Pair, ...]:
     return tuple(map(problem.complete, problem.task.pairs)) or (Pair(problem.of, problem.for_),)
 
 
+def is_plain(problem: Problem) -> bool:
+    """Return whether a task is about the one uncertainty of the problem's own pair, without limits on figures."""
+    pairs, own = target_pairs(problem), [(problem.of, problem.for_)]
+    assuming = any(pair.for_ in problem.assumptions for pair in pairs)
+    return [(pair.of, pair.for_) for pair in pairs] == own and not problem.task.limits and not assuming
+
+
 def target_of(product: Product) -> Functional:
     """Return the figure that the task of a compiled problem is about.
 

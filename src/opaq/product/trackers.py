@@ -43,6 +43,7 @@ from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
 from opaq.model.secret import (
     InitialState,
+    Jointly,
     Language,
     LastState,
     Secret,
@@ -161,6 +162,19 @@ def _(secret: Language, mdp: MDP, horizon: int) -> SecretTracker:
         return SecretTracker(machine, names, lambda nodes, states: nodes, names)
     accepts = np.isin(np.arange(len(names)), list(automaton.accepting)).astype(np.int64)
     return SecretTracker(machine, ("no", "yes"), lambda nodes, states: accepts[nodes], names)
+
+
+@track_secret.register
+def _(secret: Jointly, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = the values of several secrets at once: their machines side by side."""
+    parts = [track_secret(one, mdp, horizon) for one in secret.secrets]
+    machine, sizes = SideBySide(tuple(part.machine for part in parts)), [len(part.values) for part in parts]
+
+    def value(nodes: IntArray, states: IntArray) -> IntArray:
+        held = zip(parts, machine.split(nodes), strict=True)
+        return np.ravel_multi_index([part.value(own, states) for part, own in held], sizes)
+
+    return SecretTracker(machine, secret.join([part.values for part in parts]), value)
 
 
 @dataclass(frozen=True, slots=True)

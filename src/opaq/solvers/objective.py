@@ -29,7 +29,7 @@ from opaq.beliefs.returns import (
 )
 from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray
-from opaq.opacity.functionals import Functional, Leaf, Limit, Sweep
+from opaq.opacity.functionals import Combination, Functional, Leaf, Limit, Sweep
 from opaq.opacity.targets import limits_of, target_of
 from opaq.product.compile import Product
 from opaq.product.process import HiddenProcess, Payoff
@@ -39,6 +39,7 @@ from opaq.stop import Stop
 
 _FIRST_SOFTNESS, _COOLING = 0.1, 0.6
 LEAST_SOFTNESS = 1e-3  # of the scale
+_TIE = 1e-5  # of the scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,11 @@ class Objective:
     def smooth(self) -> bool:
         """Return whether neither what is maximised nor a requirement has kinks."""
         return all(figure.smooth for figure in self.figures)
+
+    @property
+    def tie(self) -> float:
+        """Return the softness at which the least of several figures is tested: those that are equal share the slope."""
+        return 0.0 if self.target.smooth or not isinstance(self.target, Combination) else _TIE
 
     def softness(self, iteration: int) -> float:
         """Return how smooth figures with kinks are made after some iterations, as a share of their scale.

@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from opaq.model.arrays import ContentEq, FloatArray
-from opaq.model.uncertainty import Shannon, Uncertainty
+from opaq.model.uncertainty import Shannon
 from opaq.opacity.measure import Measurement
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.loop import NO_SECRET, Candidate, judge
@@ -103,7 +103,7 @@ def measure_first_order(objective: Objective, theta: FloatArray) -> _FirstOrder:
     process = objective.process
     theta = raise_probabilities(process, theta, LEAST_PROBABILITY)
     pi = process.softmax(theta)
-    point = objective.at(theta)
+    point = objective.at(theta, softness=objective.tie)
     size = np.maximum(1.0, np.abs(objective.thresholds()))
     active = np.abs(point.slack) <= _NEAR_ACTIVE * size
     by_score, by_slack = point.score_slope / pi, point.slack_slope / pi
@@ -488,7 +488,7 @@ def describe_certified(measures: Optimality, measurement: Measurement, *, many_o
     measures: the evidence for a local optimum. measurement: of the policy. many_optima, minimise: as in the verdict and
         the task.
     """
-    sentence = _describe_optimum(measures, measurement.of, minimise=minimise, many_optima=many_optima, proof=_CERTIFIED)
+    sentence = _describe_optimum(measures, measurement, minimise=minimise, many_optima=many_optima, proof=_CERTIFIED)
     return _add_empty_secret(sentence, measurement)
 
 
@@ -506,7 +506,7 @@ def _describe_end(
     unit = of.unit or f"of {of.title}"
     if status is Status.CONVERGED and measures is not None:
         many = verdict.many_optima
-        return _describe_optimum(measures, of, minimise=minimise, many_optima=many, proof=UNPROVEN)
+        return _describe_optimum(measures, measurement, minimise=minimise, many_optima=many, proof=UNPROVEN)
     if status in (Status.SETTLED, Status.STOPPED) and measures is not None:
         limit = f"converged would be {measures.tolerance:.1e}"
         if measures.stationary:
@@ -523,12 +523,16 @@ def _describe_end(
     return f"{sentence}; {verdict.untested}" if verdict.untested else sentence
 
 
-def _describe_optimum(measures: Optimality, of: Uncertainty, *, minimise: bool, many_optima: bool, proof: str) -> str:
+def _describe_optimum(
+    measures: Optimality, measurement: Measurement, *, minimise: bool, many_optima: bool, proof: str
+) -> str:
     """Return the sentence for a local optimum; `proof` says what is known beyond that."""
+    of, figure = measurement.of, measurement.objective.figure or ""
     unit, many = of.unit or f"of {of.title}", f"; {_MANY_OPTIMA}" if many_optima else ""
     gain = f"moving probability to another action gains at most {measures.residual:.1e} {unit} per unit"
     if measures.curvature is None:
-        why = "its curvature is not tested" if of.name != Shannon.name else _TOO_LARGE
+        kinks = of.name != Shannon.name or figure.startswith("least of")
+        why = "its curvature is not tested" if kinks else _TOO_LARGE
         return f"converged: {gain} (a stationary point; {why}{many})"
     better = "downwards" if minimise else "upwards"
     return f"converged: {gain} and no direction curves {better} (a local optimum{many}; {proof})"

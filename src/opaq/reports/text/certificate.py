@@ -41,6 +41,9 @@ def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     if heard is not None and not certificate.aware and heard > certificate.bound:
         trivial = ", the trivial bound" if is_trivial(heard, certificate.trivial_bound) else ""
         rows.append(("", f"policies that see the observations cannot exceed {round_up(heard)}{trivial}"))
+    if certificate.left_out:
+        missed = "; policies that miss it are bounded too, and no bound follows from it"
+        rows.append(("leaves out", f"{', '.join(certificate.left_out)}{missed}"))
     rows.append(("how", certificate.status.value))
     shown: dict[tuple[str, str, bool], BoundStep] = {}  # steps that look alike are one
     for step in certificate.ladder:
