@@ -136,7 +136,8 @@ class Certificate(NotebookView, Result):
     ladder: every observation machine that was tried, in turn.
     status: how the search for a bound ended.
     seconds: the time of the search for a bound.
-    left_out: limits on figures from above, of which no bound is known: it holds for policies that miss them, too.
+    left_out: limits on figures that the bound does not use, all from above among them: it holds for policies that miss
+        them, too.
     """
 
     RESULT: ClassVar[str] = "certificate"

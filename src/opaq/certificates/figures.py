@@ -17,7 +17,7 @@ included.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product as combinations
@@ -153,7 +153,7 @@ class FigureBounds:
         jobs = list(self._jobs(pairs))
         certificates, singles = list[tuple[float, Certificate]](), list[tuple[float, Certificate]]()
         least, minimise = problem.task.taken == "least" and len(pairs) > 1, problem.task.minimise
-        for index, (make, offset) in enumerate(jobs):
+        for index, (make, offset, _) in enumerate(jobs):
             try:
                 certificate = make(self.deadline.part(1.0 / (len(jobs) - index)))
             except StoppedError:
@@ -169,10 +169,11 @@ class FigureBounds:
             best = min(singles, key=lambda one: one[0])[1]
         else:
             best = max(singles, key=lambda one: one[0])[1]
-        bound = apart
-        for value, certificate in joint:
+        bound, used = apart, frozenset[int]()
+        for (value, certificate), (_, _, priced) in zip(joint, jobs[len(pairs) :], strict=False):
             if value < bound:
-                bound, best = value, certificate
+                bound, best, used = value, certificate, priced
+        left_out = self._left_out(used)
         infeasible = any(one.status is CertificateStatus.INFEASIBLE for _, one in certificates)
         trivial = np.array([one.trivial_bound for _, one in singles])
         return replace(
@@ -186,26 +187,31 @@ class FigureBounds:
             upper_bound_aware=None if minimise else best.upper_bound_aware if len(certificates) == 1 else None,
             aware=any(one.aware for _, one in certificates),
             measurement=self.measurement,
-            left_out=self._left_out(),
+            left_out=left_out,
             given=self.policy is not None,
-            status=CertificateStatus.INFEASIBLE if infeasible else best.status,
+            status=CertificateStatus.INFEASIBLE
+            if infeasible
+            else _ending(best.status, alone=len(jobs) == 1, whole=not left_out),
             ladder=tuple(rung for _, one in certificates for rung in one.ladder),
             seconds=self.deadline.elapsed,
         )
 
-    def _left_out(self) -> tuple[str, ...]:
-        """Return the limits that no bound follows from, or that the best one does not use, in words."""
+    def _left_out(self, used: Collection[int]) -> tuple[str, ...]:
+        """Return the limits that a bound does not use, in words; used: the numbers of those that it does."""
         problem, words = self.problem, list[str]()
-        for limit in problem.task.limits:
-            if isinstance(limit, UncertaintyLimit):
-                title = figure_title(problem, problem.complete(Pair(limit.of, limit.for_)))
-                words += [f"{title} at most {limit.threshold:.6g}"] if limit.direction == "at_most" else []
-            else:
-                words.append(f"relative entropy at most {limit.threshold:.6g}")
+        for index, limit in enumerate(problem.task.limits):
+            if index not in used:
+                kind, asked = "relative entropy", "at most"
+                if isinstance(limit, UncertaintyLimit):
+                    kind = figure_title(problem, problem.complete(Pair(limit.of, limit.for_)))
+                    asked = limit.direction.replace("_", " ")
+                words.append(f"{kind} {asked} {limit.threshold:.6g}")
         return tuple(words)
 
-    def _jobs(self, pairs: tuple[Pair, ...]) -> Iterator[tuple[Callable[[Deadline], Certificate], float]]:
-        """Yield what makes a certificate, given its deadline, and what is to be taken from its bound.
+    def _jobs(
+        self, pairs: tuple[Pair, ...]
+    ) -> Iterator[tuple[Callable[[Deadline], Certificate], float, frozenset[int]]]:
+        """Yield what makes a certificate, given its deadline, what is to be taken from its bound, and the limits used.
 
         First every figure alone, then all figures of one observer with the limits from below that it has.
         """
@@ -214,9 +220,9 @@ class FigureBounds:
             alone = replace(problem, task=replace(task, pairs=(), limits=(), taken="mean"))
             about = alone.about(of=pair.of, for_=pair.for_)
             if pair.for_ in problem.assumptions:
-                yield partial(self._bound_linear, about), 0.0
+                yield partial(self._bound_linear, about), 0.0, frozenset()
             else:
-                yield partial(self._bound, replace(about, assumptions={})), 0.0
+                yield partial(self._bound, replace(about, assumptions={})), 0.0, frozenset()
         plain = task.when == "end" and isinstance(task.of, Shannon) and not task.minimise
         observers = {pair.for_ for pair in pairs}
         if not plain or len(observers) > 1 or observers & set(problem.assumptions):
@@ -227,7 +233,7 @@ class FigureBounds:
         weights: dict[str, float] = {}
         for pair, weight in zip(pairs, self.weights, strict=True):
             weights[pair.of] = weights.get(pair.of, 0.0) + float(weight)
-        offset = 0.0
+        offset, used = 0.0, set[int]()
         for index, limit in enumerate(task.limits):
             if isinstance(limit, UncertaintyLimit) and limit.direction == "at_least":
                 stated, price = problem.complete(Pair(limit.of, limit.for_)), self.prices.get(index, 0.0)
@@ -235,10 +241,11 @@ class FigureBounds:
                 if joins and price > 0.0:
                     weights[stated.of] = weights.get(stated.of, 0.0) + price
                     offset += price * limit.threshold
+                    used.add(index)
         weights = {of: weight for of, weight in weights.items() if weight > 1e-9}
         if len(weights) == 1 and not offset:
             return  # a figure alone, which is bounded already
-        yield partial(self._bound, self._joint(weights, for_)), offset
+        yield partial(self._bound, self._joint(weights, for_)), offset, frozenset(used)
 
     def _joint(self, weights: Mapping[str, float], for_: str) -> Problem:
         """Return the problem of the weighted sum of the opacities of some secrets for one observer."""
@@ -298,6 +305,15 @@ class FigureBounds:
             status=CertificateStatus.OPTIMUM,
             seconds=deadline.elapsed,
         )
+
+
+def _ending(status: CertificateStatus, *, alone: bool, whole: bool) -> CertificateStatus:
+    """Return how a search for a bound ended: an optimum of a part, or of less than is asked, is none of the task.
+
+    alone: whether one bound is all of it. whole: whether it uses every limit.
+    """
+    proven = status in (CertificateStatus.OPTIMUM, CertificateStatus.CONVERGED)
+    return CertificateStatus.FINEST if proven and not (alone and whole) else status
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,8 +42,9 @@ def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
         trivial = ", the trivial bound" if is_trivial(heard, certificate.trivial_bound) else ""
         rows.append(("", f"policies that see the observations cannot exceed {round_up(heard)}{trivial}"))
     if certificate.left_out:
-        missed = "; policies that miss it are bounded too, and no bound follows from it"
-        rows.append(("leaves out", f"{', '.join(certificate.left_out)}{missed}"))
+        rows.append(
+            ("leaves out", f"{', '.join(certificate.left_out)}; the bound holds for policies that miss it, too")
+        )
     rows.append(("how", certificate.status.value))
     shown: dict[tuple[str, str, bool], BoundStep] = {}  # steps that look alike are one
     for step in certificate.ladder:
