@@ -12,6 +12,8 @@ from opaq.errors import Faults, InputError
 from opaq.model.secret import InitialState, Language, LastState
 
 NAMES = (
+    "believer",
+    "disclosure",
     "graph",
     "graph-published",
     "grid-initial-state",
