@@ -48,7 +48,7 @@ def test_solve_discloses_to_one_and_hides_from_the_other(opaq) -> None:
 
 def test_commands_take_the_pair_by_name(opaq) -> None:
     runs = json.loads(opaq("simulate", "disclosure", "--runs", "1", "--for", "control", "--json", "--quiet").stdout)
-    assert set(runs[0]["observations"]) <= {"depot", "north", "south", "bridge", "harbour"}
+    assert {step["observation"] for step in runs[0]["steps"]} <= {"depot", "north", "south", "bridge", "harbour"}
     assert opaq("plot", "beliefs", "disclosure", "-o", "b.svg", "--for", "control", "--quiet").returncode == 0
     assert opaq("report", "disclosure", "-o", "r.html", "--for", "control", "--runs", "1", "--quiet").returncode == 0
 

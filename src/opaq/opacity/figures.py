@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from opaq.beliefs.returns import EQUAL, expected_return
 from opaq.codec import if_known, key
 from opaq.model.arrays import FloatArray
 from opaq.model.figures import CovertLimit, Pair, UncertaintyLimit
+from opaq.model.problem import Task
 from opaq.model.uncertainty import GuessError, Shannon
 from opaq.opacity.amount import Amount
 from opaq.opacity.assumed import believer
@@ -69,6 +70,8 @@ def measure_figures(
     problem, figures = product.problem, list[Figure]()
     for pair in problem.figures:
         view = product.view(pair.of, pair.for_)
+        if view is product and problem.task.when != "end":  # figures are those after the last observation
+            view = replace(product, problem=replace(problem, task=Task(over=problem.task.over)))
         measured = own if view is product else measure_view(view)
         more: dict[str, Any] = {}
         if pair.for_ in problem.assumptions and not stop.requested:

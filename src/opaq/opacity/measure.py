@@ -741,7 +741,7 @@ def measure_product(
     options: dict[str, Any] = {"mode": mode, "width": width, "samples": samples, "budget": budget, "time": time}
 
     def measure_one(view: Product, count: int | None) -> Measurement:
-        return _measure_pair(
+        return measure_pair(
             view,
             pi,
             **options,
@@ -779,7 +779,7 @@ def measure_product(
     )
 
 
-def _measure_pair(
+def measure_pair(
     product: Product,
     pi: FloatArray,
     *,

@@ -34,7 +34,7 @@ from opaq.opacity.measure import (
     Mode,
     evaluate_requirements,
     leakage_from,
-    measure_product,
+    measure_pair,
 )
 from opaq.product.compile import Product
 from opaq.stop import Stop, StoppedError
@@ -153,7 +153,7 @@ def measure_moments(
     assert isinstance(target, Levels)
     task = product.problem.task
     at_end = replace(product, problem=replace(product.problem, task=replace(task, when="end")))
-    measurement = measure_product(
+    measurement = measure_pair(
         at_end, pi, mode=mode, width=width, samples=samples, rng=rng, budget=budget, time=time, sequences=sequences,
         start_time=start_time, stop=stop, on_progress=on_progress,
     )  # fmt: skip

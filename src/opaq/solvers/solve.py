@@ -363,8 +363,8 @@ class StartSummary(ShortRepr):
     """How one start of a search ended.
 
     index: its position among the starts.
-    kind: where it began: "uniform", "random", "return-optimal", "secret", "blended", "feasible", "warm", "lifted"
-        (a policy of a coarser class), "perturbed" (one close to that) or another word of the solver.
+    kind: where it began: "uniform", "random", "return-optimal", "secret", "program", "blended", "feasible", "warm",
+        "lifted" (a policy of a coarser class), "perturbed" (one close to that) or another word of the solver.
     status: how it ended, as the status of the whole search.
     value: what its best policy reaches of what the task is about, as the solver knows it; null: it has no policy.
     standard_error: of a value that is an estimate (sampled gradients); null of others.

@@ -18,6 +18,7 @@ from opaq.beliefs.graph import Budget, Chain
 from opaq.beliefs.returns import EQUAL, return_slope
 from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import FloatArray
+from opaq.opacity.functionals import Linear
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.natural import NaturalGradient
 from opaq.solvers.objective import Objective, PriorObjective
@@ -70,7 +71,7 @@ class Start:
     """One initial policy: its index among the starts, what kind it is, and its logits."""
 
     index: int
-    kind: str  # "uniform", "return-optimal", "secret", "blended", "random", "feasible" or "warm"
+    kind: str  # "uniform", "return-optimal", "secret", "program", "blended", "random", "feasible" or "warm"
     theta: FloatArray  # [slot]
 
 
@@ -82,15 +83,18 @@ def make_starts(
     kind: that of all starts, or "mixed": the first uniform, the second return-optimal, the third "secret" where opacity
         is maximised, the fifth "blended", halfway between return-optimal and random, the others random. Uniform and
         return-optimal ones carry a little noise, since exactly uniform may be a saddle. A "secret" one maximises H(Z),
-        the uncertainty of the secret before anything is observed, under the requirements. Where policies of the class
-        often have several local optima, every second random start is nearly deterministic: one with even odds forgets
-        what its memory holds, and ends where no memory is used.
+        the uncertainty of the secret before anything is observed, under the requirements; where the target is an
+        expected payoff, a "program" one, which is best by a dynamic program, takes its place. Where policies of the
+        class often have several local optima, every second random start is nearly deterministic: one with even odds
+        forgets what its memory holds, and ends where no memory is used.
     warm: a policy vector [slot] that takes the place of the first start.
     Raises StoppedError when the objective's stop is requested meanwhile.
     """
     process, begins = objective.process, list[Start]()
     many_optima = has_many_optima(objective.product.policy_class)
     mixed = {0: "uniform", 1: "return-optimal", 2: "secret" if objective.sign > 0 else "random", 4: "blended"}
+    if isinstance(objective.target, Linear):  # then a dynamic program knows what is best, or nearly
+        mixed[2] = "program"
     for index, child in enumerate(np.random.SeedSequence(seed).spawn(count)):
         each = mixed.get(index, "random") if kind == "mixed" else kind
         noise = np.random.default_rng(child).normal(size=process.num_slots)
@@ -98,6 +102,8 @@ def make_starts(
             theta = 0.05 * noise
         elif each == "return-optimal":
             theta = np.log(0.6 * _greedy(objective) + 0.4 * process.uniform()) + 0.05 * noise
+        elif each == "program":
+            theta = np.log(0.9 * _best_of_target(objective) + 0.1 * process.uniform()) + 0.05 * noise
         elif each == "secret":
             theta = _find_uncertain_secret(objective, 0.05 * noise)
         elif each == "blended":
@@ -114,6 +120,19 @@ def _greedy(objective: Objective) -> FloatArray:
     """Return a policy vector [slot] that earns much of the first requirement, or of the first payoff without any."""
     payoff = (objective.requirements() or objective.process.payoffs)[0]
     return greedy_policy(objective.process, payoff, weighting="times", stop=objective.stop)
+
+
+def _best_of_target(objective: Objective) -> FloatArray:
+    """Return a policy vector [slot] that reaches much of a target that is an expected payoff, by a dynamic program.
+
+    Where rows tell apart all that the program does, it is the best of all.
+    """
+    target = objective.target
+    assert isinstance(target, Linear)
+    payoff = replace(
+        target.payoff, slots=objective.sign * target.payoff.slots, final=objective.sign * target.payoff.final
+    )
+    return greedy_policy(target.process, payoff, weighting="times", stop=objective.stop)
 
 
 def _find_uncertain_secret(objective: Objective, noise: FloatArray) -> FloatArray:
