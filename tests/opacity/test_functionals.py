@@ -37,7 +37,7 @@ FIGURES: dict[str, Callable[[Product], Functional]] = {
 }
 
 
-def _cases(name: str, count: int = 4, *, softness: float = 0.1) -> list[tuple[Functional, np.ndarray]]:
+def _cases(name: str, count: int = 2, *, softness: float = 0.1) -> list[tuple[Functional, np.ndarray]]:
     rng = np.random.default_rng([22, list(FIGURES).index(name)])
     products = [compile_problem(random_problem(rng, horizon=2, budget=1000)) for _ in range(count)]
     return [

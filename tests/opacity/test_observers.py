@@ -35,28 +35,27 @@ def several(rng: np.random.Generator, conditions: tuple[str, ...], **given: obje
 @pytest.mark.parametrize("conditions", CONDITIONS, ids="-".join)
 def test_every_figure_against_enumeration(conditions: tuple[str, ...]) -> None:
     rng = np.random.default_rng([22, CONDITIONS.index(conditions)])
-    for _ in range(2):
-        problem = several(rng, conditions)
-        policy = random_policy(rng, problem)
-        figures = {(one.of, one.for_): one for one in measure(problem, policy, sequences=0).figures}
-        assert list(figures) == [(of, for_) for of in ("first", "second") for for_ in ("street", "insider", "both")]
-        for (of, for_), figure in figures.items():
-            law = observer_oracles.joint(problem, of, for_, policy)
-            assert figure.opacity.value == pytest.approx(oracles.opacity(law), abs=1e-12)
-            assert figure.guess_error.value == pytest.approx(oracles.guess_error(law), abs=1e-12)
-            assert figure.secret_entropy == pytest.approx(oracles.secret_entropy(law), abs=1e-12)
-            about = measure(problem.about(of=of, for_=for_), policy, sequences=0)
-            assert about.opacity.value == figure.opacity.value
-        for of in ("first", "second"):
-            least = min(figures[of, name].opacity.value for name in ("street", "insider"))
-            assert figures[of, "both"].opacity.value <= least + 1e-12
+    problem = several(rng, conditions)
+    policy = random_policy(rng, problem)
+    figures = {(one.of, one.for_): one for one in measure(problem, policy, sequences=0).figures}
+    assert list(figures) == [(of, for_) for of in ("first", "second") for for_ in ("street", "insider", "both")]
+    for (of, for_), figure in figures.items():
+        law = observer_oracles.joint(problem, of, for_, policy)
+        assert figure.opacity.value == pytest.approx(oracles.opacity(law), abs=1e-12)
+        assert figure.guess_error.value == pytest.approx(oracles.guess_error(law), abs=1e-12)
+        assert figure.secret_entropy == pytest.approx(oracles.secret_entropy(law), abs=1e-12)
+    about = measure(problem.about(of="second", for_="both"), policy, sequences=0)
+    assert about.opacity.value == figures["second", "both"].opacity.value
+    for of in ("first", "second"):
+        least = min(figures[of, name].opacity.value for name in ("street", "insider"))
+        assert figures[of, "both"].opacity.value <= least + 1e-12
 
 
 @pytest.mark.parametrize("count", [1, 2, "all"])
 def test_policies_that_look_at_observations_share_them_with_observers_together(count: int) -> None:
     """The policy hears the street: who is together with the street sees the very same, not another draw."""
     rng = np.random.default_rng([23, len(str(count))])
-    for _ in range(4):
+    for _ in range(2):
         problem = several(rng, ("state",), watches_actions=False)
         looks = PolicyClass((CurrentState(), Observations(count)))
         lazy = LazyPolicy(problem, looks, lambda size: rng.dirichlet(np.ones(size)))
@@ -87,7 +86,7 @@ def _other_model(rng: np.random.Generator, problem: Problem) -> Problem:
 def test_observers_that_assume_against_enumeration(kind: str) -> None:
     rng = np.random.default_rng([24, len(kind)])
     compared = 0
-    for trial in range(8):
+    for trial in range(4):
         problem = several(rng, ("state",) if kind == "aware" else CONDITIONS[trial % 8], watches_actions=False)
         held = None if kind == "uniform" else random_policy(rng, problem, softmax=trial % 2 == 0)
         mdp = _other_model(rng, problem) if kind == "model" else None
@@ -112,12 +111,12 @@ def test_observers_that_assume_against_enumeration(kind: str) -> None:
                 compared += 1
             if assumption.surprise is None:
                 assert figure.cross_entropy.value >= figure.opacity.value - 1e-12
-    assert compared >= 5
+    assert compared >= 2
 
 
 def test_who_assumes_the_truth_is_left_with_the_opacity() -> None:
     rng = np.random.default_rng(25)
-    for trial in range(10):
+    for trial in range(4):
         problem = several(rng, CONDITIONS[trial % len(CONDITIONS)])
         policy = random_policy(rng, problem)
         names = ("street", "insider", "both")
@@ -129,7 +128,7 @@ def test_who_assumes_the_truth_is_left_with_the_opacity() -> None:
 
 def test_relative_entropy_against_enumeration() -> None:
     rng = np.random.default_rng(26)
-    for trial in range(10):
+    for trial in range(5):
         problem = several(rng, CONDITIONS[trial % len(CONDITIONS)])
         policy, like = random_policy(rng, problem), random_policy(rng, problem, softmax=trial % 2 == 0)
         for name in problem.observers:
@@ -218,7 +217,7 @@ def _expected(name: str, bits: dict[tuple[str, str], float]) -> float:
 @pytest.mark.parametrize("name", TASKS)
 def test_targets_and_limits_agree_with_the_measured_figures(name: str) -> None:
     rng = np.random.default_rng([27, list(TASKS).index(name)])
-    for _ in range(4):
+    for _ in range(2):
         problem = _with_task(rng, TASKS[name])
         policy = random_policy(rng, problem, softmax=True)
         measurement = measure(problem, policy, sequences=0)

@@ -144,7 +144,7 @@ def command(
         elif what is What.STUDY:
             figure = _draw_study(str(source), across, shape)
         else:
-            chosen = drop_unset(options | {"policy": None})
+            chosen = drop_unset(options | {"policy": None, "of": None, "for": None})
             with _name_times(), faults_in(str(policy_file or source)):
                 figure = _draw_policy(what, problem, policy, chosen, shape, quiet=quiet)
         with ProgressPrinter("drawing", quiet=quiet):

@@ -121,8 +121,11 @@ class Task(ContentEq):
         checks.word("when", ("end", "every", "least"))
         checks.word("taken", ("mean", "least"))
         for name, kind, words in (("pairs", Pair, "a Pair"), ("limits", FigureLimit, "a limit of a figure")):
-            checks.put(name, tuple(getattr(self, name)))
-            for index, each in enumerate(getattr(self, name)):
+            listed = getattr(self, name)
+            if not isinstance(listed, tuple):
+                checks.error(name, f"is {describe_value(listed)}, not a tuple")
+                continue
+            for index, each in enumerate(listed):
                 if not isinstance(each, kind):
                     checks.error(f"{name}[{index}]", f"is {describe_value(each)}, not {words}")
         if self.minimise and self.taken == "least":
@@ -188,6 +191,9 @@ class Problem(NotebookView, Checked):
         checks.type("task", Task, "a Task")
         checks.type("policy_class", PolicyClass, "a PolicyClass")
         checks.text("name")
+        checks.text("of")
+        checks.text("for_")
+        _check_named(self, checks)
         checks.finish()
         observers = resolve_observers({**self.observers, self.for_: self.observer}, checks.faults, "observers")
         checks.put("observers", ReadOnlyDict(observers))
@@ -237,6 +243,20 @@ class Problem(NotebookView, Checked):
         secret, size = type(self.secret).__name__, f"{self.mdp.num_states} states, {len(self.mdp.actions)} actions"
         seen = len(self.observer.observations)
         return f"<Problem{name}: {size}, {seen} observations, secret {secret}, horizon {self.horizon}>"
+
+
+def _check_named(problem: Problem, checks: Checks) -> None:
+    """Note observers, secrets and assumptions that are no mappings, or hold something else."""
+    kinds: dict[str, tuple[Any, str]] = {"secrets": (Secret, "a secret"), "assumptions": (Assumption, "an Assumption")}
+    for field_name in ("observers", *kinds):
+        named = getattr(problem, field_name)
+        if not isinstance(named, Mapping):
+            checks.error(field_name, f"is {describe_value(named)}, not a mapping by names")
+            continue
+        for name, one in named.items():
+            kind, words = kinds.get(field_name, (object, "an observer"))
+            if not isinstance(one, kind) or (kind is object and not hasattr(one, "observations")):
+                checks.error(f"{field_name}.{name}", f"is {describe_value(one)}, not {words}")
 
 
 def discount_fault(discount: object) -> str | None:

@@ -135,9 +135,10 @@ def compile_problem(
         {
             "problem": (problem, Problem, "an opaq.Problem"),
             "policy_class": (policy_class, PolicyClass, "an opaq.PolicyClass"),
+            "assumed": (assumed, BeliefGraph, "a BeliefGraph"),
             "stop": (stop, Stop, "an opaq.Stop"),
         },
-        optional=("policy_class", "stop"),
+        optional=("policy_class", "assumed", "stop"),
     )
     if policy_class is None:
         policy_class = problem.policy_class
