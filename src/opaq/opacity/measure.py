@@ -46,6 +46,7 @@ from opaq.opacity.channel import Capacity, bound_capacity, check_initial
 from opaq.opacity.exact import Evaluation, evaluate
 from opaq.opacity.leakage import GuessLeakage, leakage_of_guess, leakage_of_loss, map_amount
 from opaq.opacity.policies import as_policy
+from opaq.opacity.rates import Rate, bound_rate, check_rate
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.product.compile import Product, compile_problem
@@ -499,6 +500,7 @@ class Measurement(NotebookView, ContentEq, Result):
         their discounts) of a run, in bits.
     moments: where the task is about every moment or the least: the opacity of each, given what was seen by then.
     steps_guessed: of a trajectory: the expected share of moments at which the best guess of that moment is right.
+    rate: of a trajectory: bits per step of an endless run; left out unless asked for.
     """
 
     RESULT: ClassVar[str] = "measurement"
@@ -536,6 +538,7 @@ class Measurement(NotebookView, ContentEq, Result):
     opacity_per_step: Amount | None = field(default=None, metadata=if_known())
     moments: tuple[Amount, ...] | None = field(default=None, metadata=if_known())
     steps_guessed: Amount | None = field(default=None, metadata=if_known())
+    rate: Rate | None = field(default=None, metadata=if_known())
     # What `measure` compiled, with the policy vector [slot]: in memory only, no part of the answer.
     compiled: tuple[Product, FloatArray] | None = field(default=None, compare=False, metadata={"live": True})
 
@@ -622,6 +625,7 @@ def measure(
     time_limit: float | None = None,
     sequences: int | None = None,
     capacity: bool = False,
+    rate: bool = False,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
@@ -645,6 +649,8 @@ def measure(
         horizons above 1,000, unless given.
     capacity: whether to find also the most that the policy gives away over all distributions of the secret, which must
         be of the initial state.
+    rate: whether to find also the bits per step of an endless run; the secret must be a trajectory, and the policy must
+        not look at the time.
     stop: ends the work as `time_limit` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt
         as soon as the compiled code has returned.
     on_progress: called with words that say how far the work is.
@@ -672,6 +678,7 @@ def measure(
     check_types(
         {
             "capacity": (capacity, is_flag, "True or False"),
+            "rate": (rate, is_flag, "True or False"),
             "stop": (stop, Stop, "an opaq.Stop"),
             "on_progress": (on_progress, callable, "a function"),
         },
@@ -681,6 +688,8 @@ def measure(
     if capacity:
         check_initial(loaded_problem)
     chosen = None if policy is None else as_policy(policy, loaded_problem)
+    if rate:
+        check_rate(loaded_problem, chosen)
     with interruptible(stop, keep_answer=False) as active_stop, active_stop.limit(deadline.left):
         product = compile_problem(loaded_problem, chosen.policy_class if chosen is not None else None, stop=active_stop)
         pi = product.policy_vector(chosen)
@@ -702,7 +711,8 @@ def measure(
         if capacity:
             budget = _budget(max_beliefs, mass, max_memory)
             most = bound_capacity(loaded_problem, chosen, budget=budget, stop=active_stop)
-        return replace(measurement, compiled=(product, pi), capacity=most)
+        per_step = bound_rate(loaded_problem, chosen, stop=active_stop) if rate else None
+        return replace(measurement, compiled=(product, pi), capacity=most, rate=per_step)
 
 
 def measure_product(
