@@ -191,7 +191,7 @@ def _measure_trajectory(product: Product, asked: _Question, start_time: float) -
     parts = [asked.answer(levels) for levels in (words, joint, seen)]
     entropy = parts[0].total.value
     difference = parts[1].total.minus(parts[2].total)
-    opacity = _within(difference, entropy)
+    opacity = _within(difference, parts[0].total.upper)
     guess, blind = _guess(product, asked)
     missed, before = (map_amount(each.right, lambda right: 1.0 - right, slope=-1.0) for each in (guess, blind))
     vulnerability, min_entropy = leakage_of_guess(np.array([1.0 - before.value]), missed)
