@@ -68,6 +68,7 @@ from .model.secret import Secret as Secret
 from .model.secret import StateAt as StateAt
 from .model.secret import StateClasses as StateClasses
 from .model.secret import StepsAgo as StepsAgo
+from .model.secret import Trajectory as Trajectory
 from .model.secret import Visited as Visited
 from .model.uncertainty import ExpectedLoss as ExpectedLoss
 from .model.uncertainty import GuessError as GuessError
@@ -95,6 +96,7 @@ from .opacity.over_time import most_revealing as most_revealing
 from .opacity.over_time import opacity_over_time as opacity_over_time
 from .opacity.policies import return_optimal_policy as return_optimal_policy
 from .opacity.policies import uniform_policy as uniform_policy
+from .opacity.rates import Rate as Rate
 from .opacity.sequences import ObservedSequence as ObservedSequence
 from .product.compile import Product as Product
 from .product.compile import compile_problem as compile_problem

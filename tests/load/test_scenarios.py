@@ -12,6 +12,7 @@ from opaq.errors import Faults, InputError
 from opaq.model.secret import InitialState, Language, LastState
 
 NAMES = (
+    "battery",
     "believer",
     "disclosure",
     "graph",
@@ -20,6 +21,7 @@ NAMES = (
     "grid-initial-state-4",
     "grid-last-state",
     "grid-last-state-4",
+    "grid-trajectory",
     "two-sink",
     "warehouse",
 )

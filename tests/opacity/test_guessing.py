@@ -51,8 +51,9 @@ def some_cases(seed: int, count: int) -> list[tuple]:
     return cases
 
 
-def test_best_guesses_against_enumeration() -> None:
-    for process, pi, right, share in some_cases(51, 60):
+def test_best_guesses_against_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guessing, "_MOST_SEARCHED", 2_000)
+    for process, pi, right, share in some_cases(51, 40):
         guess = guessing.guess_run(process, pi, samples=100, rng=np.random.default_rng(0))
         assert guess.right.value == pytest.approx(right, abs=1e-12)
         assert guess.share.value == pytest.approx(share, abs=1e-12)

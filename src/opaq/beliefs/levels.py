@@ -53,7 +53,7 @@ def output_cells(process: HiddenProcess) -> Pairs:
     """
     nothing = np.zeros(process.num_states, dtype=np.int64)
     named = Pairs.of(process.emission, nothing, merged=False)
-    return named._replace(state=process.pairs.state, cell_observation=np.zeros_like(named.cell_observation))
+    return named._replace(state=process.pairs.state, cell_observation=indices(np.zeros(named.cell_observation.size)))
 
 
 def chain_with_cells(process: HiddenProcess, pi: Any, cells: Pairs, *, stop: Stop | None = None) -> Chain:

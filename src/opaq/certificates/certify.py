@@ -43,7 +43,7 @@ from opaq.codec import Result, flat, if_known, infinity, keys_of, unless
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.load import as_problem
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import FloatArray, ints
 from opaq.model.conditions import Observations, refines
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
@@ -778,7 +778,7 @@ def _certify_moments(
     achieved = -math.inf if known is None or start.policy is None else known
     try:
         with start.stop.limit(deadline.left):
-            for ascent in () if problem.task.minimise else _moment_ascents(start, target, machines, deadline):
+            for ascent in () if problem.task.minimise else _moment_ascents(start, target, machines):
                 share = 0.5 if rungs or machines else 0.1  # the first machine chosen here is small
                 best = _ascend_moments(ascent, proof, start, achieved, deadline.part(share))
                 if best.bound < proof.bound:
@@ -815,29 +815,35 @@ def _certify_moments(
 
 
 def _moment_ascents(
-    start: CertificateStart,
-    target: Functional,
-    machines: tuple[ObservationMachine, ...] | None,
-    deadline: Deadline,
+    start: CertificateStart, target: Functional, machines: tuple[ObservationMachine, ...] | None
 ) -> Iterator[MomentsAscent]:
-    """Yield searches on one machine after the other, from cheap to fine; those that do not fit are passed over."""
+    """Yield searches on one machine after the other, from cheap to fine; those that do not fit are passed over.
+
+    Where several states have the same word, a trajectory is also bounded by that of the states themselves, of which the
+    next one tells more about the one before: H(W | Y) <= H(X | Y).
+    """
     decisions, problem = unsettled(start.decisions), start.products.problem
     process, multipliers = decisions.process, np.zeros(len(decisions.names))
     run = isinstance(problem.secret, Trajectory)
-    leaf = Shannon().over(start.products.of(STATE_CLASS).secret_values) if run else start.uncertainty
     weights = np.ones(process.horizon + 1) if run or not isinstance(target, Levels) else target.weights
+    told = [(decisions, start.uncertainty)]
+    if run and process.num_secrets < process.num_states:
+        states = ints(np.arange(process.num_states))
+        finer = replace(decisions, process=replace(process, secret=states, num_secrets=process.num_states))
+        told.append((finer, Shannon().over([str(state) for state in states])))
     for machine in machines or _moment_machines(start, process):
         try:
             made = machine() if callable(machine) else machine
             layers = build_layers(decisions, made, memory=start.budget.memory // 8, stop=start.stop)
         except BudgetError:
             continue
-        ascent = MomentsAscent.of(
-            decisions, layers, leaf, weights=weights, run=run, least=problem.task.when == "least",
-            multipliers=multipliers, scales=start.scales, stop=start.stop,
-        )  # fmt: skip
-        yield ascent
-        multipliers = ascent.multipliers
+        for each, leaf in told:
+            ascent = MomentsAscent.of(
+                each, layers, leaf, weights=weights, run=run, least=problem.task.when == "least",
+                multipliers=multipliers, scales=start.scales, stop=start.stop,
+            )  # fmt: skip
+            yield ascent
+            multipliers = ascent.multipliers
 
 
 def _moment_machines(start: CertificateStart, process: HiddenProcess) -> Iterator[Any]:

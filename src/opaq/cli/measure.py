@@ -71,6 +71,9 @@ def command(
     capacity: Annotated[
         bool, typer.Option("--capacity", help="Find the most leakage over all priors of an initial secret.")
     ] = False,
+    rate: Annotated[
+        bool, typer.Option("--rate", help="Find the bits per step of an endless run, where the secret is a trajectory.")
+    ] = False,
     channel: Annotated[
         Path | None, typer.Option(help="Write P(observations | secret), sequence by sequence: .csv or .npz.")
     ] = None,
@@ -120,6 +123,7 @@ def command(
             problem,
             policy,
             capacity=capacity,
+            rate=rate,
             stop=work.stop,
             on_progress=work.progress.show,
             **drop_unset({"mode": mode, **options}),

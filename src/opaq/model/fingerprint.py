@@ -72,6 +72,7 @@ def problem_parts(problem: Problem, policy_class: PolicyClass | None = None) -> 
         "least return asked for": None if task.return_at_least is None else float(task.return_at_least),
         "return's horizon": task.over,
         "direction of the search": _direction(task),
+        **({} if task.when == "end" else {"moments that the task is about": task.when}),
         "further requirements of the task": digest(task.requirements),
         "conditions of the policy": ", ".join(policy_class.conditions_on),
         "policy class": digest(policy_class),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
-from opaq.errors import Faults, escape_separator, whole_fault
+from opaq.errors import Fault, Faults, InputError, escape_separator, whole_fault
 from opaq.model.arrays import ContentEq, IntArray
 from opaq.model.automaton import Automaton, check_guards
 from opaq.model.checks import Checked, Checks
@@ -156,6 +156,13 @@ def _check_classes(secret: Secret, time: str = "") -> None:
     if time:
         checks.whole(time, low=0, high=MAX_TIME)
     checks.finish()
+
+
+def refuse_trajectory(secret: Secret) -> None:
+    """Raise InputError for a trajectory, whose values are too many for a distribution of them."""
+    if isinstance(secret, Trajectory):
+        finding = "is a trajectory, whose values are too many to be listed"
+        raise InputError([Fault("secret", finding, "ask about one moment: last_state, state_at, initial_state")])
 
 
 def may_have_automaton(secret: Secret) -> bool:

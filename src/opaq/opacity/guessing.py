@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _MOST_SEQUENCES = 20_000  # that are enumerated
 _MOST_CELLS = 4_000_000  # of an array [sequence, state] or [sequence, edge]
 _MOST_VECTORS = 60_000  # that a level of Viterbi's recursion may have
+_MOST_SEARCHED = 400  # sequences whose word sequences are searched, where words do not tell the states
 _MOST_CANDIDATES = 64  # word sequences kept per observation sequence where words do not tell the states
 _DIGITS = 10  # vectors that agree so far are one
 
@@ -106,8 +107,11 @@ def guess_run(
     right = _best_paths(chain) if chain.words_tell_states else None
     if right is not None:
         return RunGuess(Amount.exact(right), share)
-    guess = _viterbi if chain.words_tell_states else _best_words
-    return RunGuess(_amount(guess(chain, sequences), sequences), share)
+    if chain.words_tell_states:
+        return RunGuess(_amount(_viterbi(chain, sequences), sequences), share)
+    if sequences.weight.size > _MOST_SEARCHED:
+        sequences = _sample(chain, min(samples, _MOST_SEARCHED), rng)
+    return RunGuess(_amount(_best_words(chain, sequences), sequences), share)
 
 
 def _amount(values: FloatArray, sequences: _Sequences) -> Amount:

@@ -188,7 +188,16 @@ class Levels:
     def sample(
         self, pi: Any, *, samples: int, rng: np.random.Generator, stop: Stop | None = None
     ) -> tuple[float, float, Any]:
-        """Estimate the figure, its standard error, and its slope [slot] from sampled runs."""
+        """Estimate the figure, its standard error, and its slope [slot] from sampled runs.
+
+        Where the beliefs of no level are more than the states, the whole graph costs less, and the error is 0.
+        """
+        chain, few = chain_with_cells(self.process, pi, self.cells, stop=stop), Budget(nodes=self.process.num_states)
+        graph = unroll(chain, steps=self.process.horizon, budget=few, keep=True, whole=True)
+        chain.stop.check()
+        if graph.whole:
+            value, slope = self.slope(pi, budget=few, stop=stop)
+            return value, 0.0, slope
         weights = self.weights
         if self.least is not None:
             values, _ = self._sample(pi, samples, np.random.default_rng(rng.integers(2**62)), stop, None)

@@ -47,6 +47,7 @@ from opaq.opacity.exact import Evaluation, evaluate
 from opaq.opacity.figures import Figure, limit_tolerance, measure_figures, measure_limits, measure_target
 from opaq.opacity.leakage import GuessLeakage, leakage_of_guess, leakage_of_loss, map_amount
 from opaq.opacity.policies import as_policy
+from opaq.opacity.rates import Rate, bound_rate, check_rate
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
 from opaq.opacity.targets import target_title
@@ -506,6 +507,7 @@ class Measurement(NotebookView, ContentEq, Result):
         their discounts) of a run, in bits.
     moments: where the task is about every moment or the least: the opacity of each, given what was seen by then.
     steps_guessed: of a trajectory: the expected share of moments at which the best guess of that moment is right.
+    rate: of a trajectory: bits per step of an endless run; left out unless asked for.
     """
 
     RESULT: ClassVar[str] = "measurement"
@@ -544,6 +546,7 @@ class Measurement(NotebookView, ContentEq, Result):
     opacity_per_step: Amount | None = field(default=None, metadata=if_known())
     moments: tuple[Amount, ...] | None = field(default=None, metadata=if_known())
     steps_guessed: Amount | None = field(default=None, metadata=if_known())
+    rate: Rate | None = field(default=None, metadata=if_known())
     # What `measure` compiled, with the policy vector [slot]: in memory only, no part of the answer.
     compiled: tuple[Product, FloatArray] | None = field(default=None, compare=False, metadata={"live": True})
 
@@ -630,6 +633,7 @@ def measure(
     time_limit: float | None = None,
     sequences: int | None = None,
     capacity: bool = False,
+    rate: bool = False,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
@@ -653,6 +657,8 @@ def measure(
         horizons above 1,000, unless given.
     capacity: whether to find also the most that the policy gives away over all distributions of the secret, which must
         be of the initial state.
+    rate: whether to find also the bits per step of an endless run; the secret must be a trajectory, and the policy must
+        not look at the time.
     stop: ends the work as `time_limit` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt
         as soon as the compiled code has returned.
     on_progress: called with words that say how far the work is.
@@ -680,6 +686,7 @@ def measure(
     check_types(
         {
             "capacity": (capacity, is_flag, "True or False"),
+            "rate": (rate, is_flag, "True or False"),
             "stop": (stop, Stop, "an opaq.Stop"),
             "on_progress": (on_progress, callable, "a function"),
         },
@@ -689,6 +696,8 @@ def measure(
     if capacity:
         check_initial(loaded_problem)
     chosen = None if policy is None else as_policy(policy, loaded_problem)
+    if rate:
+        check_rate(loaded_problem, chosen)
     with interruptible(stop, keep_answer=False) as active_stop, active_stop.limit(deadline.left):
         product = compile_problem(loaded_problem, chosen.policy_class if chosen is not None else None, stop=active_stop)
         pi = product.policy_vector(chosen)
@@ -710,7 +719,8 @@ def measure(
         if capacity:
             budget = _budget(max_beliefs, mass, max_memory)
             most = bound_capacity(loaded_problem, chosen, budget=budget, stop=active_stop)
-        return replace(measurement, compiled=(product, pi), capacity=most)
+        per_step = bound_rate(loaded_problem, chosen, stop=active_stop) if rate else None
+        return replace(measurement, compiled=(product, pi), capacity=most, rate=per_step)
 
 
 def measure_product(

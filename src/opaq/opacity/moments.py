@@ -25,7 +25,7 @@ from opaq.model.uncertainty import Shannon
 from opaq.opacity.amount import Amount, Target, fano_bound
 from opaq.opacity.functionals import figure_of
 from opaq.opacity.guessing import RunGuess, guess_run
-from opaq.opacity.leakage import leakage_of_guess, map_amount
+from opaq.opacity.leakage import leakage_of_right, map_amount
 from opaq.opacity.levels import Levels, Moments, show_words, trajectory_figure
 from opaq.opacity.measure import (
     ExactnessLimit,
@@ -191,10 +191,10 @@ def _measure_trajectory(product: Product, asked: _Question, start_time: float) -
     parts = [asked.answer(levels) for levels in (words, joint, seen)]
     entropy = parts[0].total.value
     difference = parts[1].total.minus(parts[2].total)
-    opacity = _within(difference, entropy)
+    opacity = _within(difference, parts[0].total.upper)
     guess, blind = _guess(product, asked)
     missed, before = (map_amount(each.right, lambda right: 1.0 - right, slope=-1.0) for each in (guess, blind))
-    vulnerability, min_entropy = leakage_of_guess(np.array([1.0 - before.value]), missed)
+    vulnerability, min_entropy = leakage_of_right(blind.right.value, guess.right)
     inexact = next((part for part in (*parts[1:], parts[0]) if part.limit is not None), parts[2])
     bits = (process.horizon + 1) * math.log2(max(process.num_secrets, 1))
     return Measurement(

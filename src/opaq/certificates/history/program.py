@@ -39,6 +39,7 @@ from opaq.load import as_problem
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
+from opaq.model.secret import refuse_trajectory
 from opaq.model.uncertainty import UNCERTAINTIES, GuessError, Shannon, Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure
@@ -262,8 +263,11 @@ def _check(problem: Problem) -> None:
         faults.append(Fault("task.objective", finding, "the history program only maximises"))
     if problem.task.over == "forever":
         faults.append(Fault("task.over", "histories end at the horizon", "write 'over: horizon'"))
+    if problem.task.when != "end":
+        faults.append(Fault("task.when", "the history program is about the end of runs", "leave it out"))
     if faults:
         raise InputError(faults)
+    refuse_trajectory(problem.secret)
 
 
 class _HistorySearch:

@@ -111,6 +111,11 @@ def _moment_rows(measurement: Measurement) -> list[tuple[str, str]]:
         rows.append(("moments", f"from {least} to {most}, in bits"))
     if measurement.steps_guessed is not None:
         rows.append(("steps guessed", f"{amount_words(measurement.steps_guessed)} of the steps of a run"))
+    rate = measurement.rate
+    if rate is not None:
+        hidden, known = (with_unit(amount_words(each), "bits") for each in (rate.opacity, rate.secret))
+        told = amount_words(rate.leakage)
+        rows.append(("rate", f"{hidden} per step of an endless run, of {known}; {told} are learnt"))
     return rows
 
 
