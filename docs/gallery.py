@@ -43,9 +43,17 @@ TEXTS = {
     "grid-initial-state-4": "The same grid; now the secret is in which of three corners the robot started, so "
     "everything it does afterwards may give it away. Four moves, horizon 11.",
     "grid-initial-state": "The same with staying put and one step more: the largest of the paper's problems.",
+    "disclosure": "A convoy drives to one of two harbours. A camera in the street must not learn which, "
+    "the control room must: it may be left with 0.4 bits of it. Bits are those of the street.",
+    "believer": "A guard ends at one of two doors. A rival takes it for one who walks at random, and is led to "
+    "the wrong door; bits are those that an informed listener is left with, who must not know too much either.",
     "warehouse": "A robot crosses a 40 x 40 warehouse between seven racks to one of three docks, watched by five "
     "cameras. The secret is at which dock it ends. Too many observations are possible for exact gradients: they are "
     "sampled, and the figures are estimates.",
+    "grid-trajectory": "The same grid with four moves; now the whole way of the robot is the secret, cell by cell: "
+    "location privacy. There are many ways, so there are many bits.",
+    "battery": "A battery of one unit in front of a smart meter. The secret is when the household was busy, in every one "
+    "of 13 steps; a fair coin decides. In the long run no such battery hides more than half a bit per step.",
     "courier": "A courier drives from home to the harbour and may go past a depot. The secret is whether "
     "it did. It has to arrive with probability 0.9 and may burn six units of fuel at most. "
     "The observer hears engines, loudest at the depot.",
@@ -84,6 +92,7 @@ def figures_of(name: str) -> tuple[dict[str, Any], opaq.Problem, opaq.Solution]:
     solution = opaq.solve(problem, starts=STARTS, time_limit=SECONDS)
     certificate = opaq.certify(problem, solution.policy, time_limit=BOUND_SECONDS)
     best = solution.measurement
+    opacity = not problem.assumptions  # else the task is about the cross-entropy of who assumes
     figures = {
         "states": problem.mdp.num_states,
         "horizon": problem.horizon,
@@ -92,7 +101,7 @@ def figures_of(name: str) -> tuple[dict[str, Any], opaq.Problem, opaq.Solution]:
         "opacity": best.opacity.value,
         "guess_error": best.guess_error.value,
         "return": best.expected_return,
-        "bound": certificate.upper_bound if isinstance(problem.task.of, opaq.Shannon) else None,
+        "bound": certificate.upper_bound if isinstance(problem.task.of, opaq.Shannon) and opacity else None,
         "status": solution.status.name.lower(),
     }
     return figures, problem, solution
@@ -137,7 +146,7 @@ def _entry(name: str, it: dict[str, Any]) -> Iterator[str]:
 
 def _limit(it: dict[str, Any]) -> str:
     return (
-        "there is no bound in bits, as its task is about guesses."
+        "there is no bound in bits of opacity, as its task is about another figure."
         if it["bound"] is None
         else f"no policy hides more than {bits_above(it['bound'])}."
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import log2
+from typing import Any
 
 import numpy as np
 
@@ -409,3 +410,33 @@ def _entries(matrix: SparseRows, row: int) -> Iterator[tuple[int, float]]:
     """The (column, value) pairs of one row."""
     for place in range(matrix.starts[row], matrix.starts[row + 1]):
         yield int(matrix.columns[place]), float(matrix.values[place])
+
+
+def entropy_of(masses: dict[Any, float]) -> float:
+    """H in bits of whatever the keys are."""
+    return -sum(chance * log2(chance) for chance in masses.values() if chance > 0)
+
+
+def run_joint(problem: Problem, policy: Policy | None, word: Callable[[tuple[int, ...]], Any]) -> dict[Any, float]:
+    """P(word(s_0..s_T), Y = y) for any function of the run."""
+    mass: dict[Any, float] = defaultdict(float)
+    for run in enumerate_runs(problem, policy):
+        value = word(run.states)
+        for sequence, chance in observation_sequences(problem, run):
+            mass[value, sequence] += run.probability * chance
+    return dict(mass)
+
+
+def output_entropy(problem: Problem, policy: Policy | None = None) -> float:
+    """H(Y) in bits."""
+    return entropy_of(sequence_probabilities(run_joint(problem, policy, lambda states: ())))
+
+
+def moment_opacities(problem: Problem, policy: Policy | None, class_of: Any) -> list[float]:
+    """[time] H(class of s_t | o_0..o_t) in bits; class_of: [state]."""
+    masses: list[dict[Any, float]] = [defaultdict(float) for _ in range(problem.horizon + 1)]
+    for run in enumerate_runs(problem, policy):
+        for sequence, chance in observation_sequences(problem, run):
+            for time, mass in enumerate(masses):
+                mass[int(class_of[run.states[time]]), sequence[: time + 1]] += run.probability * chance
+    return [opacity(mass) for mass in masses]

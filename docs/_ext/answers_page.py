@@ -19,6 +19,7 @@ from opaq.certificates.decoder.search import BoundStep
 from opaq.codec import Result, key_of
 from opaq.opacity.amount import Amount, Target
 from opaq.opacity.channel import Capacity
+from opaq.opacity.figures import Figure
 from opaq.opacity.leakage import GuessLeakage
 from opaq.opacity.measure import ExactnessLimit, Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
@@ -35,10 +36,10 @@ from opaq.study.sweep.study import Study, StudyPoint
 
 PAGE = Path(__file__).parents[1] / "answers.md"
 CLASSES: tuple[type, ...] = (
-    Amount, Target, Measurement, GuessLeakage, Capacity, RequirementResult, ExactnessLimit, ObservedSequence, Solution,
-    StartSummary, TraceStep, Attainable, Optimality, Certificate, BoundStep, Comparison, ClassResult, Unreached,
-    Frontier, FrontierPoint, SensorRanking, RankedSensor, SensorTrial, Study, StudyPoint, BrokenLaw, Replay, ReplayStep,
-    StudyPage, PagePoint, PageColumn, ReportCount,
+    Amount, Target, Measurement, GuessLeakage, Capacity, Figure, RequirementResult, ExactnessLimit, ObservedSequence,
+    Solution, StartSummary, TraceStep, Attainable, Optimality, Certificate, BoundStep, Comparison, ClassResult,
+    Unreached, Frontier, FrontierPoint, SensorRanking, RankedSensor, SensorTrial, Study, StudyPoint, BrokenLaw, Replay,
+    ReplayStep, StudyPage, PagePoint, PageColumn, ReportCount,
 )  # fmt: skip
 TITLES = {
     Amount: "amount",

@@ -41,12 +41,18 @@ from .model.conditions import MemoryNode as MemoryNode
 from .model.conditions import Observations as Observations
 from .model.conditions import StartState as StartState
 from .model.conditions import Time as Time
+from .model.figures import Assumption as Assumption
+from .model.figures import CovertLimit as CovertLimit
+from .model.figures import FigureLimit as FigureLimit
+from .model.figures import Pair as Pair
+from .model.figures import UncertaintyLimit as UncertaintyLimit
 from .model.mdp import MDP as MDP
 from .model.mdp import Imported as Imported
 from .model.observer import Observer as Observer
 from .model.observer import ObserverKind as ObserverKind
 from .model.observer import Sensor as Sensor
 from .model.observer import SensorSet as SensorSet
+from .model.observer import Together as Together
 from .model.policy import Policy as Policy
 from .model.policy import PolicyClass as PolicyClass
 from .model.problem import Problem as Problem
@@ -62,6 +68,7 @@ from .model.secret import Secret as Secret
 from .model.secret import StateAt as StateAt
 from .model.secret import StateClasses as StateClasses
 from .model.secret import StepsAgo as StepsAgo
+from .model.secret import Trajectory as Trajectory
 from .model.secret import Visited as Visited
 from .model.uncertainty import ExpectedLoss as ExpectedLoss
 from .model.uncertainty import GuessError as GuessError
@@ -73,6 +80,7 @@ from .opacity.amount import Target as Target
 from .opacity.channel import Capacity as Capacity
 from .opacity.channel import Channel as Channel
 from .opacity.channel import enumerate_channel as enumerate_channel
+from .opacity.figures import Figure as Figure
 from .opacity.filtering import observable_operator as observable_operator
 from .opacity.filtering import secret_posterior as secret_posterior
 from .opacity.filtering import sequence_probability as sequence_probability
@@ -88,6 +96,7 @@ from .opacity.over_time import most_revealing as most_revealing
 from .opacity.over_time import opacity_over_time as opacity_over_time
 from .opacity.policies import return_optimal_policy as return_optimal_policy
 from .opacity.policies import uniform_policy as uniform_policy
+from .opacity.rates import Rate as Rate
 from .opacity.sequences import ObservedSequence as ObservedSequence
 from .product.compile import Product as Product
 from .product.compile import compile_problem as compile_problem

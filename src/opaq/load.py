@@ -340,6 +340,16 @@ class FolderSources:
         automaton: Automaton | None = _collect_faults(cursor, lambda: format.read(str(self.folder / source)))
         return automaton
 
+    def policy(self, cursor: Cursor, problem: Problem) -> Policy | None:
+        """Return the policy in the file named at a cursor, where the faults in it are noted; None after a fault.
+
+        cursor: the name of the file, relative to `folder`. problem: what the policy is for.
+        """
+        source = cursor.name()
+        path = None if source is None else self.folder / source
+        policy: Policy | None = None if path is None else _collect_faults(cursor, lambda: load_policy(path, problem))
+        return policy
+
 
 def _collect_faults(cursor: Cursor, read: Callable[[], Any]) -> Any:
     """Return what `read` returns; None, and the faults noted at the cursor, when it raises InputError.

@@ -12,12 +12,16 @@ from opaq.errors import Faults, InputError
 from opaq.model.secret import InitialState, Language, LastState
 
 NAMES = (
+    "battery",
+    "believer",
+    "disclosure",
     "graph",
     "graph-published",
     "grid-initial-state",
     "grid-initial-state-4",
     "grid-last-state",
     "grid-last-state-4",
+    "grid-trajectory",
     "two-sink",
     "warehouse",
 )

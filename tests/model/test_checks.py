@@ -51,7 +51,7 @@ OBJECTS: tuple[Any, ...] = (
 # What looks wrong and is not: class -> field -> values.
 TEXT, SET = ("x",), ([],)
 RIGHT: dict[str, dict[str, tuple[Any, ...]]] = {
-    "Problem": {"name": TEXT},
+    "Problem": {"name": TEXT, "of": TEXT, "for_": TEXT},
     "Automaton": {"edges": SET},
     "Visited": {"states": SET, "name": TEXT},
     "Task": {"return_at_least": (-1, 2.5, None, 10**9), "requirements": SET, "minimise": (True,)},

@@ -36,6 +36,9 @@ def test_examples_are_read(title: str) -> None:
         stated = {"secret": stated}
     elif title == "secret":
         stated = {"secret": {"ltlf": "F(secret & F goal)", "reveal": "acceptance"}}
+    elif title in ("figures", "limit"):
+        watching = dict.fromkeys(("street", "harbour", "control"), spec.pop("observer"))
+        spec |= {"observers": watching, "secrets": {"goal": spec.pop("secret")}}
     elif title == "task":
         spec["grid"] = {**spec["grid"], "named_rewards": {"fuel": {"*": -1}}}
     assert findings(spec | stated)[0] == []

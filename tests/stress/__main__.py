@@ -6,11 +6,12 @@
     python -m tests.stress certify           # random certificates: does any policy exceed the bound? 15 minutes
     python -m tests.stress late              # bounds by late agents against the optimum of tiny models; 10 minutes
     python -m tests.stress least             # lower bounds against all deterministic policies of tiny models; 1 minute
+    python -m tests.stress run               # trajectories and every moment against enumeration; 3 minutes
     python -m tests.stress damage            # damaged files of every format; 10 minutes
     python -m tests.stress kill              # kill -9, Ctrl-C, SIGTERM at random instants of solve, measure; 20 minutes
     python -m tests.stress sweep             # sweeps whose drivers and workers are killed, here and on Ray; 10 minutes
 
-The first seven try numbered cases in a child process: `--count N` how many, `--seed S` other ones, `--only NUMBER`
+The first eight try numbered cases in a child process: `--count N` how many, `--seed S` other ones, `--only NUMBER`
 replays one, with more words. With every array access of the compiled code checked (kernels without checks are cached
 elsewhere, so the cache must be another one):
 
@@ -35,12 +36,13 @@ from stress.extremes import Case, extreme_model
 from stress.interrupts import survey_interrupts
 from stress.measuring import try_model
 from stress.runner import Outcome, survey
+from stress.running import run_model, try_run
 from stress.solving import random_task, try_solve
 from stress.sweeping import audit_folder, survey_sweeps
 
 PER_SEED = 1_000_000  # numbers of seed s begin at s times this
 COUNTS = {"measure": 10_000, "commands": 2_000, "solve": 1_000, "certify": 10_000}
-COUNTS |= {"late": 2_000, "least": 1_000, "damage": 6_000}
+COUNTS |= {"late": 2_000, "least": 1_000, "run": 1_000, "damage": 6_000}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -106,6 +108,10 @@ def numbered_work(options: argparse.Namespace, folder: Path) -> Callable[[int], 
             if only is not None:
                 print(*random_task(only), sep="\n")
             return try_solve
+        case "run":
+            if only is not None:
+                print(*run_model(only), sep="\n")
+            return try_run
         case "certify":
             return try_certificate
         case "late":

@@ -19,6 +19,7 @@ Read in this order:
 - unroll: all levels within a budget; what is dropped becomes a certified interval.
 - leaves: the uncertainty after the last observation, and its slope by one sweep back.
 - frozen: the same on a graph whose shape is kept while the policy changes, as solvers need it.
+- levels: sums over all levels: the entropy of the outputs, secrets of the present.
 - returns: expected payoffs and their gradients.
 - evaluation: opacity, payoffs and visits of many policies on one frozen graph, a compiled call each.
 - secret_prediction: P(Z | belief) before the end of the run.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.frozen import Buffers, FrozenGraph, entropy_step, sweep_backward, sweep_forward
+from opaq.beliefs.frozen import Buffers, FrozenGraph, clear_adjoints, entropy_step, sweep_backward, sweep_forward
 from opaq.beliefs.returns import Itinerary, itinerary_room, start_distribution, sweep_payoff
 from opaq.kernel_cache import kernel
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, floats, indices
@@ -92,6 +92,7 @@ def _evaluate(pi, slots, shape, links, edges, weights, buffers, itinerary, resul
         belief, mass, adjoint, buffers.cell_mass, buffers.surprise, buffers.chance, buffers.link_chance,
         buffers.link_slope, edge_slope, stop,
     )  # fmt: skip
+    clear_adjoints(entry_start, first_leaf, adjoint)
     sweep_backward(
         entry_start, entry_state, emission, arc_start, arc_child, first_leaf, edge_start, edge_target, flow,
         belief, mass, adjoint, buffers.expected, edge_slope, stop,

@@ -32,7 +32,7 @@ from opaq.beliefs.unroll import unroll
 from opaq.kernel_cache import helper, inlined, kernel
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.model.uncertainty import MassRows, Uncertainty
-from opaq.product.process import HiddenProcess
+from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
 
 
@@ -83,13 +83,13 @@ class Buffers(NamedTuple):
     link_slope: NumberArray  # [link]: d value / d that
 
 
-def _make_links(process: HiddenProcess) -> _Links:
+def _make_links(process: HiddenProcess, pairs: Pairs) -> _Links:
     """Return what every edge adds to the cells that its state leads to.
 
     A link is a (state, cell) with P(o, z | x) > 0 for some policy; a part is one (edge, pair of its target) that adds
-    to it.
+    to it. pairs: whose cells they are.
     """
-    pairs, num_edges = process.pairs, process.edge_target.size
+    num_edges = process.edge_target.size
     owner = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
     edge, pair = expand_rows(pairs.start.astype(np.int64), process.edge_target)
     num_cells = pairs.cell_observation.size
@@ -105,7 +105,7 @@ def _make_links(process: HiddenProcess) -> _Links:
     )
 
 
-def _leaf_cells(leaves: Nodes, links: _Links, chain: Chain) -> tuple[IntArray, IndexArray]:
+def leaf_cells(leaves: Nodes, links: _Links, chain: Chain) -> tuple[IntArray, IndexArray]:
     """Return the cells that may follow each leaf: cell_start [leaf + 1], and the cells."""
     num_leaves, done = leaves.mass.size, 0
     cell_start, cells = np.zeros(num_leaves + 1, np.int64), np.empty(2 * leaves.pair.size + 64, np.uint32)
@@ -132,7 +132,7 @@ def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
         children.append(level.arcs.child[kept] + first[depth])
     arc_counts.append(np.zeros(sizes[-1], dtype=np.int64))
     pair = np.concatenate([level.nodes.pair for level in graph.levels])
-    cell_start, cell = _leaf_cells(graph.last, links, chain)
+    cell_start, cell = leaf_cells(graph.last, links, chain)
     return _GraphShape(
         entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
         state=indices(chain.pairs.state[pair]),
@@ -279,6 +279,13 @@ def _leaf_adjoint(
 
 
 @inlined
+def clear_adjoints(entry_start, first_leaf, adjoint):
+    """Set the adjoints of all nodes before the leaves to 0, where only leaves have a value."""
+    for entry in range(entry_start[first_leaf]):
+        adjoint[entry] = 0.0
+
+
+@inlined
 def _add_link_slopes(part_start, part_link, part_value, link_slope, slope):
     """Add d value / d flow to `slope` [edge], from the slopes of the links."""
     for edge in range(slope.size):
@@ -334,7 +341,10 @@ def sweep_backward(
     entry_start, entry_state, emission, arc_start, arc_child, first_leaf, edge_start, edge_target, flow,
     belief, mass, adjoint, expected, slope, stop,
 ):  # fmt: skip
-    """Compute the adjoints of all entries from those of the last level; adds d value / d flow to `slope`."""
+    """Add to the adjoints of all entries what follows from those of the next level; adds d value / d flow to `slope`.
+
+    Before, the adjoints of the last level are known, and those of other levels are what their nodes add themselves.
+    """
     for behind in range(first_leaf):
         node = first_leaf - 1 - behind
         if stop[0] != 0:
@@ -343,10 +353,10 @@ def sweep_backward(
             child = arc_child[arc]
             for entry in range(entry_start[child], entry_start[child + 1]):
                 expected[entry_state[entry]] += emission[entry] * adjoint[entry]
-        for entry in range(entry_start[node], entry_start[node + 1]):  # a(x) = sum over x' of P_pi(x' | x) ahead(x')
+        for entry in range(entry_start[node], entry_start[node + 1]):  # a(x) += sum over x' of P_pi(x' | x) ahead(x')
             state = entry_state[entry]
             weight = mass[node] * belief[entry]
-            total = 0.0 * weight
+            total = adjoint[entry]
             for edge in range(edge_start[state], edge_start[state + 1]):
                 ahead = expected[edge_target[edge]]
                 total += flow[edge] * ahead
@@ -376,6 +386,7 @@ def _sweep(shape, links, moves, weights, buffers, slope, stop):
         belief, mass, adjoint, buffers.cell_mass, buffers.surprise, buffers.chance, buffers.link_chance,
         buffers.link_slope, slope, stop,
     )  # fmt: skip
+    clear_adjoints(entry_start, first_leaf, adjoint)
     sweep_backward(
         entry_start, entry_state, emission, arc_start, arc_child, first_leaf, edge_start, edge_target, flow,
         belief, mass, adjoint, buffers.expected, slope, stop,
@@ -429,6 +440,7 @@ def _sweep_from_leaves(shape, links, moves, buffers, cell_slope, slope, stop):
             surprise, adjoint,
         )  # fmt: skip
     _add_link_slopes(part_start, part_link, part_value, link_slope, slope)
+    clear_adjoints(entry_start, first_leaf, adjoint)
     sweep_backward(
         entry_start, entry_state, shape.emission, shape.arc_start, shape.child, first_leaf, moves.start, moves.target,
         flow, belief, mass, adjoint, buffers.expected, slope, stop,
@@ -474,7 +486,17 @@ class FrozenGraph:
         chain = Chain.of(process, pi, stop=stop)
         graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
         chain.stop.check()
-        links = _make_links(process)
+        return cls.from_graph(chain, graph, leaf=leaf)
+
+    @classmethod
+    def from_graph(
+        cls, chain: Chain, graph: Graph, *, leaf: Uncertainty | None = None, cells: Pairs | None = None
+    ) -> FrozenGraph:
+        """Freeze the shape of a graph that has kept its levels.
+
+        leaf: as in `of`. cells: whose masses opacity is a function of; (observation, secret value) unless given.
+        """
+        process, links = chain.process, _make_links(chain.process, cells or chain.pairs)
         shape = _make_shape(graph, chain, links)
         compiled = leaf is None or leaf.compiled == "opacity"
         return cls(
@@ -500,8 +522,8 @@ class FrozenGraph:
             adjoint=np.empty(num_entries, dtype),
             predicted=np.zeros(self.process.num_states + 1, dtype),
             expected=np.zeros(self.process.num_states + 1, dtype),
-            cell_mass=np.zeros(self.process.pairs.cell_observation.size, dtype),
-            surprise=np.zeros(self.process.pairs.cell_observation.size, dtype),
+            cell_mass=np.zeros(self.links.observation.size, dtype),
+            surprise=np.zeros(self.links.observation.size, dtype),
             chance=np.zeros(self.process.num_observations, dtype),
             link_chance=np.empty(self.links.cell.size, dtype),
             link_slope=np.empty(self.links.cell.size, dtype),

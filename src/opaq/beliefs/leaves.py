@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opaq.beliefs.expansion import predict
-from opaq.beliefs.graph import BITS, IMPOSSIBLE, Budget, Chain, Graph, NumberArray, new_numbers
+from opaq.beliefs.graph import BITS, IMPOSSIBLE, Budget, Chain, Graph, Nodes, NumberArray, new_numbers
 from opaq.beliefs.unroll import Trimmer
 from opaq.kernel_cache import inlined, kernel
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
 from opaq.model.uncertainty import GuessError, MassRows, Shannon, Uncertainty
-from opaq.product.process import HiddenProcess
+from opaq.product.process import HiddenProcess, Pairs
 
 
 @inlined
@@ -259,9 +259,20 @@ def evaluate_leaves(chain: Chain, graph: Graph, *, leaves: Sequence[Uncertainty]
 
     leaves: other uncertainties, over the secret's values. One that the kernels know as well is evaluated by rows.
     """
-    num_nodes = graph.last.mass.size
+    return evaluate_nodes(chain, graph.last, leaves=leaves)
+
+
+def evaluate_nodes(
+    chain: Chain, nodes: Nodes, *, leaves: Sequence[Uncertainty] = (), cells: Pairs | None = None
+) -> LastStep:
+    """Evaluate uncertainties after the next observation at every node of a level.
+
+    leaves: other uncertainties than opacity and guess error, over the secret's values.
+    cells: whose masses the uncertainties are functions of; those of (observation, secret value) unless given.
+    """
+    num_nodes = nodes.mass.size
     excess = {name: np.zeros(num_nodes) for name in (Shannon.name, GuessError.name, *(leaf.name for leaf in leaves))}
-    blocks = _LeafBlocks(chain, graph, excess[Shannon.name], excess[GuessError.name])
+    blocks = _LeafBlocks(chain, nodes, excess[Shannon.name], excess[GuessError.name], cells or chain.pairs)
     if not leaves:
         return LastStep(excess, blocks.evaluate())
     for block in blocks:
@@ -275,22 +286,53 @@ def slope_of_leaf(chain: Chain, graph: Graph, leaf: Uncertainty) -> tuple[FloatA
 
     The graph must have kept its levels. Raises StoppedError when the work was asked to stop.
     """
+    weights = np.zeros(len(graph.levels))
+    weights[-1] = 1.0
+    amounts, slope = slope_of_levels(chain, graph, leaf, weights)
+    return amounts[-1], slope
+
+
+def slope_of_levels(
+    chain: Chain, graph: Graph, leaf: Uncertainty, weights: FloatArray, *, cells: Pairs | None = None
+) -> tuple[list[FloatArray], Any]:
+    """Return per level [node] the expected excess of an uncertainty, and d its weighted sum / d flow.
+
+    The uncertainty at a node is that after the next observation, so that the last level of `graph` has the leaves.
+    weights: [level], what the mean over a level counts; levels of weight 0 are not evaluated.
+    cells: whose masses the uncertainty is a function of; those of (observation, secret value) unless given.
+    The graph must have kept its levels. Raises StoppedError when the work was asked to stop.
+    """
     moves, pairs, work = chain.moves, chain.pairs, chain.work
-    slope = np.zeros(moves.flow.size, moves.flow.dtype)
-    nodes, amounts = graph.last, np.zeros(graph.last.mass.size)
-    adjoint = np.zeros_like(nodes.belief)
-    if leaf.compiled == "opacity":
-        _entropy_slope(nodes, moves, pairs, work, amounts, slope, adjoint)
-    else:
-        for block in _LeafBlocks(chain, graph, np.zeros_like(amounts), np.zeros_like(amounts)):
-            amounts[block.first : block.last], slopes = block.rows.evaluate(leaf, block.masses)
-            _leaf_adjoint(nodes, block.first, block.starts, block.cells, slopes, moves, pairs, slope, adjoint, work)
-    for level, child in zip(graph.levels[-2::-1], graph.levels[:0:-1], strict=True):
-        before = np.zeros_like(level.nodes.belief)
-        _backward_step(level.nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, before, work)
-        adjoint = before
+    slope, adjoint = np.zeros(moves.flow.size, moves.flow.dtype), None
+    amounts = [np.zeros(0)] * len(graph.levels)
+    for index in range(len(graph.levels) - 1, -1, -1):
+        nodes = graph.levels[index].nodes
+        own, own_slope = np.zeros_like(nodes.belief), slope if weights[index] == 1.0 else np.zeros_like(slope)
+        if weights[index] != 0.0:
+            amounts[index] = _level_slope(chain, nodes, leaf, cells, own_slope, own)
+        if weights[index] not in (0.0, 1.0):
+            own *= weights[index]
+            slope += weights[index] * own_slope
+        if adjoint is not None:
+            child = graph.levels[index + 1]
+            _backward_step(nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, own, work)
+        adjoint = own
     chain.stop.check()
     return amounts, slope
+
+
+def _level_slope(
+    chain: Chain, nodes: Nodes, leaf: Uncertainty, cells: Pairs | None, slope: Any, adjoint: Any
+) -> FloatArray:
+    """Return [node] the expected excess of an uncertainty after the next observation; adds to slope and adjoint."""
+    moves, pairs, work, amounts = chain.moves, cells or chain.pairs, chain.work, np.zeros(nodes.mass.size)
+    if leaf.compiled == "opacity":
+        _entropy_slope(nodes, moves, pairs, work, amounts, slope, adjoint)
+        return amounts
+    for block in _LeafBlocks(chain, nodes, np.zeros_like(amounts), np.zeros_like(amounts), pairs):
+        amounts[block.first : block.last], slopes = block.rows.evaluate(leaf, block.masses)
+        _leaf_adjoint(nodes, block.first, block.starts, block.cells, slopes, moves, pairs, slope, adjoint, work)
+    return amounts
 
 
 def unfinished_cost(
@@ -318,25 +360,26 @@ class _LeafBlocks:
     """Evaluates the last step some nodes at a time; iterating over it gives the masses at those."""
 
     chain: Chain
-    graph: Graph
+    nodes: Nodes
     entropy: FloatArray  # [node], written
     error: FloatArray  # [node], written
+    cells: Pairs  # whose masses are evaluated
     num_done: int = 0  # nodes dealt with before it was asked to stop
 
     def evaluate(self) -> int:
         """Evaluate opacity and guess error of all nodes without keeping masses; return how many nodes were done."""
         nothing = np.zeros(0, np.int64)
-        return self._run(self.graph.last.mass.size, nothing, np.zeros(0, np.uint32), self.graph.last.belief[:0])
+        return self._run(self.nodes.mass.size, nothing, np.zeros(0, np.uint32), self.nodes.belief[:0])
 
     def __iter__(self) -> Iterator[_LeafBlock]:
         """Yield blocks of nodes, in order, until all are done or the work is asked to stop."""
-        num_nodes, pairs = self.graph.last.mass.size, self.chain.pairs
+        num_nodes, pairs = self.nodes.mass.size, self.chain.pairs
         room, values = 64 + 4 * min(num_nodes, _NODES_AT_ONCE), cell_values(self.chain.process)
         while self.num_done < num_nodes:
             first = self.num_done
             last = min(first + _NODES_AT_ONCE, num_nodes)
             starts, cells = np.zeros(last - first + 1, np.int64), np.empty(room, np.uint32)
-            masses = new_numbers(room, self.graph.last.belief)
+            masses = new_numbers(room, self.nodes.belief)
             self.num_done = self._run(last, starts, cells, masses)
             if self.chain.stop.requested and self.num_done < last:
                 return
@@ -349,10 +392,10 @@ class _LeafBlocks:
 
     def _run(self, last: int, starts: IntArray, cells: IndexArray, masses: NumberArray) -> int:
         """Call the kernel for the nodes from the first that is not done on; return the first not done after it."""
-        chain, nodes = self.chain, self.graph.last
+        chain = self.chain
         outcome = _leaf_values(
-            nodes, self.num_done, last, chain.moves, chain.pairs, chain.work, self.entropy, self.error, starts, cells,
-            masses,
+            self.nodes, self.num_done, last, chain.moves, self.cells, chain.work, self.entropy, self.error, starts,
+            cells, masses,
         )  # fmt: skip
         return int(outcome)
 

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from opaq.beliefs.graph import Budget
+from opaq.beliefs.levels import show
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.layers import build_layers
 from opaq.certificates.decoder.machines import (
     Both,
     ObservationMachine,
@@ -29,6 +31,7 @@ from opaq.certificates.decoder.machines import (
     belief_machine,
     rounded_belief_machine,
 )
+from opaq.certificates.decoder.moments import MomentsAscent, possible_bits, unsettled
 from opaq.certificates.decoder.search import BoundSearch, BoundStep, first_proof
 from opaq.certificates.history.program import HistoryOptimum, HistoryStatus, climb_histories
 from opaq.certificates.least.graph import Prescriptions
@@ -40,14 +43,19 @@ from opaq.codec import Result, flat, if_known, infinity, keys_of, unless
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, is_flag
 from opaq.load import as_problem
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import FloatArray, ints
 from opaq.model.conditions import Observations, refines
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
-from opaq.model.uncertainty import Uncertainty
+from opaq.model.secret import Trajectory
+from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.amount import Amount
+from opaq.opacity.functionals import Functional, figure_of
+from opaq.opacity.levels import Levels
 from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.moments import concerns_moments
 from opaq.opacity.policies import as_policy
+from opaq.opacity.targets import is_plain
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.solvers.compare import Comparison
@@ -128,6 +136,8 @@ class Certificate(NotebookView, Result):
     ladder: every observation machine that was tried, in turn.
     status: how the search for a bound ended.
     seconds: the time of the search for a bound.
+    left_out: limits on figures that the bound does not use, all from above among them: it holds for policies that miss
+        them, too.
     """
 
     RESULT: ClassVar[str] = "certificate"
@@ -150,6 +160,7 @@ class Certificate(NotebookView, Result):
     seconds: float
     lower_bound: float | None = field(default=None, metadata={**infinity(math.inf), **if_known()})
     blind: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def status_text(self) -> str:
@@ -317,6 +328,15 @@ def certify(
     blind = read.task.minimise and not observation_aware and sees_observations_alone(scope)
     with interruptible(stop, keep_answer=False) as own_stop:
         own_stop.check()
+        if not is_plain(read):
+            from opaq.certificates.figures import FigureBounds  # which builds on this module
+
+            if machines is not None:
+                finding = "bound one figure, but the task is about several, or limits some"
+                raise InputError([Fault("machines", finding, "leave them out")])
+            limits = {"gap": gap, "deadline": deadline, "memory": max_memory, "aware": aware}
+            bounds = FigureBounds.of(read, chosen, solution, stop=own_stop, on_progress=on_progress, **limits)
+            return bounds.run()
         start = CertificateStart.of(
             read,
             chosen,
@@ -327,6 +347,8 @@ def certify(
             stop=own_stop,
             on_progress=on_progress or (lambda step: None),
         )
+        if concerns_moments(read):
+            return _certify_moments(start, machines, deadline)
         if read.task.minimise:
             return _certify_least(start, deadline, blind=blind)
         search = CertificateSearch.of(start, aware=aware)
@@ -734,6 +756,127 @@ def _certify_least(start: CertificateStart, deadline: Deadline, *, blind: bool) 
         lower_bound=math.inf if search.infeasible else search.bound,
         blind=blind,
     )
+
+
+def _certify_moments(
+    start: CertificateStart, machines: tuple[ObservationMachine, ...] | None, deadline: Deadline
+) -> Certificate:
+    """Return the certificate of a figure of all moments: of a trajectory, of every moment, of the least.
+
+    It holds for all policies, also those that see the observations. Of a task that minimises only what needs no search
+    is proven.
+    """
+    problem, product = start.products.problem, start.products.of(STATE_CLASS)
+    target, of = figure_of(product, problem.task), problem.task.of
+    low, high = target.bounds
+    proof, known, status = Proof(high, np.zeros(len(start.decisions.names))), start.known("lower"), None
+    if isinstance(problem.secret, Trajectory):
+        low = 0.0
+        proof = Proof(possible_bits(start.decisions), proof.multipliers)
+    trivial, machine = low if problem.task.minimise else proof.bound, "number of secret values"
+    rungs = list[BoundStep]()
+    achieved = -math.inf if known is None or start.policy is None else known
+    try:
+        with start.stop.limit(deadline.left):
+            for ascent in () if problem.task.minimise else _moment_ascents(start, target, machines):
+                share = 0.5 if rungs or machines else 0.1  # the first machine chosen here is small
+                best = _ascend_moments(ascent, proof, start, achieved, deadline.part(share))
+                if best.bound < proof.bound:
+                    proof, machine = best, ascent.layers.machine
+                entries, rounds = ascent.layers.num_entries, ascent.rounds
+                rungs.append(BoundStep(ascent.layers.machine, entries, rounds, proof.bound, True, deadline.elapsed))
+                start.on_progress(rungs[-1])
+                if proof.bound - achieved <= start.gap or proof.bound < low:
+                    break
+    except StoppedError:
+        status = CertificateStatus.INTERRUPTED if start.stop.interrupted else CertificateStatus.TIME
+    if start.infeasible or proof.bound < low - 1e-9:
+        status, proof = CertificateStatus.INFEASIBLE, Proof(-math.inf, proof.multipliers)
+    elif proof.bound - achieved <= start.gap:
+        status = CertificateStatus.GAP
+    lowest = math.inf if start.infeasible else low
+    return Certificate(
+        problem=problem.name,
+        of=of.name,
+        unit=of.unit,
+        upper_bound=None if problem.task.minimise else proof.bound,
+        trivial_bound=trivial,
+        upper_bound_aware=None if problem.task.minimise else proof.bound,
+        aware=True,
+        measurement=start.measurement,
+        given=start.policy is not None,
+        prices=dict(zip(start.decisions.names, proof.multipliers.tolist(), strict=True)),
+        machine=machine,
+        ladder=tuple(rungs),
+        status=status or CertificateStatus.FINEST,
+        seconds=deadline.elapsed,
+        lower_bound=lowest if problem.task.minimise else None,
+    )
+
+
+def _moment_ascents(
+    start: CertificateStart, target: Functional, machines: tuple[ObservationMachine, ...] | None
+) -> Iterator[MomentsAscent]:
+    """Yield searches on one machine after the other, from cheap to fine; those that do not fit are passed over.
+
+    Where several states have the same word, a trajectory is also bounded by that of the states themselves, of which the
+    next one tells more about the one before: H(W | Y) <= H(X | Y).
+    """
+    decisions, problem = unsettled(start.decisions), start.products.problem
+    process, multipliers = decisions.process, np.zeros(len(decisions.names))
+    run = isinstance(problem.secret, Trajectory)
+    weights = np.ones(process.horizon + 1) if run or not isinstance(target, Levels) else target.weights
+    told = [(decisions, start.uncertainty)]
+    if run and process.num_secrets < process.num_states:
+        states = ints(np.arange(process.num_states))
+        finer = replace(decisions, process=replace(process, secret=states, num_secrets=process.num_states))
+        told.append((finer, Shannon().over([str(state) for state in states])))
+    for machine in machines or _moment_machines(start, process):
+        try:
+            made = machine() if callable(machine) else machine
+            layers = build_layers(decisions, made, memory=start.budget.memory // 8, stop=start.stop)
+        except BudgetError:
+            continue
+        for each, leaf in told:
+            ascent = MomentsAscent.of(
+                each, layers, leaf, weights=weights, run=run, least=problem.task.when == "least",
+                multipliers=multipliers, scales=start.scales, stop=start.stop,
+            )  # fmt: skip
+            yield ascent
+            multipliers = ascent.multipliers
+
+
+def _moment_machines(start: CertificateStart, process: HiddenProcess) -> Iterator[Any]:
+    """Yield machines, or functions that make them: the last observation, belief graphs, the full tree."""
+    yield ObservationWindow(1, process.num_observations)
+    yield lambda: belief_machine(
+        process, process.uniform(), name="beliefs of the uniform policy", budget=start.budget, stop=start.stop
+    )
+    if start.policy is not None:
+        product = start.products.of(start.policy.policy_class)
+        vector = product.policy_vector(start.policy) if start.vector is None else start.vector
+        seen = show(product.process, product.process.emission, product.process.secret)
+        yield lambda: belief_machine(seen, vector, name="beliefs of the policy", budget=start.budget, stop=start.stop)
+    yield ObservationTree()
+
+
+def _ascend_moments(
+    ascent: MomentsAscent, proof: Proof, start: CertificateStart, achieved: float, deadline: Deadline
+) -> Proof:
+    """Make rounds until the deadline, the gap, or until little is left to gain; return the best proof.
+
+    A bound below what a measured policy reaches was lost to rounding, and is none.
+    """
+    known, best = start.known("lower"), Proof(math.inf, proof.multipliers)
+    while not deadline.passed or ascent.rounds < 3:
+        found = ascent.round()
+        if found.bound < best.bound and (known is None or found.bound >= known - 1e-9):
+            best = found
+        least = min(best.bound, proof.bound)
+        left = _MOVE_ON * (least - achieved) if math.isfinite(achieved) else 0.0
+        if least - achieved <= start.gap or best.bound - ascent.reached <= max(start.gap / 20.0, left, _TOLERANCE):
+            break
+    return best
 
 
 def is_trivial(bound: float, trivial: float, *, minimise: bool = False) -> bool:

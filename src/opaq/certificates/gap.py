@@ -54,7 +54,9 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import InitialState, Language, Visited
 from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.moments import concerns_moments
 from opaq.opacity.policies import as_policy
+from opaq.opacity.targets import is_plain
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_secret
@@ -289,7 +291,12 @@ class _GapSearch:
         if not problem.task.minimise:
             self._classes = list(larger_classes(problem, aware=aware))
             solution = self._meet_the_task(solution)
-        if problem.task.minimise or not solution.measurement.feasible:
+        if (
+            problem.task.minimise
+            or concerns_moments(problem)
+            or not is_plain(problem)
+            or not solution.measurement.feasible
+        ):
             bits = self.gap.of_bound(solution.measurement.uncertainty.upper)
             certificate = certify(
                 problem, solution, gap=bits, time_limit=deadline.left or 0.0, observation_aware=aware, stop=self.stop

@@ -115,6 +115,7 @@ def _summary(product: Product) -> str:
     Lists of names show how many there are and the first of them; thresholds of all requirements come last.
     """
     from opaq.model.secret import Language
+    from opaq.opacity.targets import limits_of
     from opaq.product.compile import possible_secrets
     from opaq.reports.text.names import tell_apart
 
@@ -123,6 +124,8 @@ def _summary(product: Product) -> str:
     facts = {
         "states": _count_names(tuple(tell_apart(problem.mdp.states) or problem.mdp.states)),
         "actions": _count_names(problem.mdp.actions),
+        "observers": _count_names((*problem.observers,)) if len(problem.observers) > 1 else "",
+        "secrets": _count_names((*problem.secrets,)) if len(problem.secrets) > 1 else "",
         "observations": _count_names(product.observations),
         "secret values": _count_names(possible_secrets(product)),
         "automaton": f"{len(secret.automaton.states):,} states" if isinstance(secret, Language) else "",
@@ -132,6 +135,10 @@ def _summary(product: Product) -> str:
         "product states": f"{product.state_of.size:,}",
     }
     facts |= {payoff.name: f"at least {payoff.threshold:g}" for payoff in product.process.payoffs[1:]}
+    facts |= {
+        limit.name: f"{'at least' if limit.sign > 0 else 'at most'} {limit.threshold:g} bits"
+        for limit in limits_of(product)
+    }
     return _fact_lines(facts)
 
 

@@ -66,8 +66,13 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
+    of: shared.OfSecret = None,
+    for_: shared.ForObserver = None,
     capacity: Annotated[
         bool, typer.Option("--capacity", help="Find the most leakage over all priors of an initial secret.")
+    ] = False,
+    rate: Annotated[
+        bool, typer.Option("--rate", help="Find the bits per step of an endless run, where the secret is a trajectory.")
     ] = False,
     channel: Annotated[
         Path | None, typer.Option(help="Write P(observations | secret), sequence by sequence: .csv or .npz.")
@@ -105,7 +110,7 @@ def command(
         checks.run(check_channel_file, channel)
         checks.run(check_writable, channel, overwrite=overwrite)
     problem, policy = checks.read(
-        read_inputs, source, policy_file, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet
+        read_inputs, source, policy_file, ignore_model_mismatch=ignore_model_mismatch, of=of, for_=for_, quiet=quiet
     )
     checks.run(check_grid, problem, source, grid=grid, time=grid_time, as_json=as_json)
     checks.raise_if_any()
@@ -118,6 +123,7 @@ def command(
             problem,
             policy,
             capacity=capacity,
+            rate=rate,
             stop=work.stop,
             on_progress=work.progress.show,
             **drop_unset({"mode": mode, **options}),

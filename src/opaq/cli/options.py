@@ -88,6 +88,14 @@ PolicyName = Annotated[
     typer.Option("--policy", metavar=POLICY, help=f"The policy: {_NAMES} (default: uniform)."),
 ]
 InitialPolicy = Annotated[str | None, typer.Option(metavar=POLICY, help=f"A policy to begin from: {_NAMES}.")]
+OfSecret = Annotated[
+    str | None,
+    typer.Option("--of", metavar="NAME", help="The secret that the answer is about, where there are several."),
+]
+ForObserver = Annotated[
+    str | None,
+    typer.Option("--for", metavar="NAME", help="The observer that the answer is about, where there are several."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 TableFormat = Annotated[
     Format, typer.Option("--format", help="How to print the answer: text, or latex for a table of a paper.")

@@ -62,7 +62,7 @@ class Width(StrEnum):
 
 _USED = {
     What.POLICY: {"policy", "time"},
-    What.BELIEFS: {"policy", "time", "run", "seed", "over"},
+    What.BELIEFS: {"policy", "time", "run", "seed", "over", "of", "for"},
     What.TRACE: {"answer"},
     What.LADDER: {"answer"},
     What.FRONTIER: {"answer"},
@@ -85,6 +85,8 @@ def command(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .pdf, .svg, .eps or .png.")
     ] = ...,  # type: ignore[assignment]  # required
     policy_file: shared.PolicyName = None,
+    of: shared.OfSecret = None,
+    for_: shared.ForObserver = None,
     answer: Annotated[
         Path | None,
         typer.Option(
@@ -123,7 +125,7 @@ def command(
     from opaq.reports.figures.style import figure_style, save_figure
 
     options = {"policy": policy_file, "answer": answer, "time": time, "run": run, "seed": seed, "over": over}
-    options["across"] = across
+    options |= {"across": across, "of": of, "for": for_}
     expect_answer()
     checks = Checks()
     checks.run(_check, what, source, options)
@@ -131,7 +133,7 @@ def command(
     if time is not None:
         checks.run(_parse_times, time)
     if source is not None and what in (What.POLICY, What.BELIEFS):
-        problem, policy = checks.read(read_inputs, source, policy_file, quiet=quiet)
+        problem, policy = checks.read(read_inputs, source, policy_file, of=of, for_=for_, quiet=quiet)
     checks.raise_if_any()
     shape = {"column": column.value, "title": title}
     with name_option("style"), ExitStack() as looks:
@@ -142,7 +144,7 @@ def command(
         elif what is What.STUDY:
             figure = _draw_study(str(source), across, shape)
         else:
-            chosen = drop_unset(options | {"policy": None})
+            chosen = drop_unset(options | {"policy": None, "of": None, "for": None})
             with _name_times(), faults_in(str(policy_file or source)):
                 figure = _draw_policy(what, problem, policy, chosen, shape, quiet=quiet)
         with ProgressPrinter("drawing", quiet=quiet):

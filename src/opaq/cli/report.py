@@ -64,6 +64,8 @@ def command(
             metavar="all|none|N", help="Of a study: points with a report of their own (default: 40, the most opaque)."
         ),
     ] = None,
+    of: shared.OfSecret = None,
+    for_: shared.ForObserver = None,
     policies: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Of a front: its policies, if it does not name them.")
     ] = None,
@@ -83,7 +85,12 @@ def command(
         checks.run(_check_output, output, overwrite=overwrite)
     of_study: dict[str, object] = {"--points": points, "--policies": policies}
     of_policy: dict[str, object] = {"--policy": policy_file, "--certify": certify, "--compare": compare}
-    of_policy |= {"--answers": answer_files, "--ignore-model-mismatch": ignore_model_mismatch}
+    of_policy |= {
+        "--of": of,
+        "--for": for_,
+        "--answers": answer_files,
+        "--ignore-model-mismatch": ignore_model_mismatch,
+    }
     options = drop_unset({"runs": runs, "seed": seed, "time_limit": time_limit})
     if _is_study(source):
         checks.run(_refuse, of_policy, chosen="a study", advice="its points have policies of their own")
@@ -111,7 +118,13 @@ def command(
         answers, files = checks.read(_read_answers, answer_files or [], certify=certify, compare=compare)
         given = policy_file or files.pop("policy", None)
         problem, policy = checks.read(
-            read_inputs, source, given, ignore_model_mismatch=ignore_model_mismatch, quiet=quiet
+            read_inputs,
+            source,
+            given,
+            ignore_model_mismatch=ignore_model_mismatch,
+            of=of,
+            for_=for_,
+            quiet=quiet,
         )
         if output is None:
             output = Path(default_name(problem.name))

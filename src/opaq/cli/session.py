@@ -39,18 +39,25 @@ def read_problem(source: str, *, quiet: bool) -> Problem:
 
 
 def read_inputs(
-    source: str, policy_file: str | Path | None, *, ignore_model_mismatch: bool | None = None, quiet: bool
+    source: str,
+    policy_file: str | Path | None,
+    *,
+    ignore_model_mismatch: bool | None = None,
+    of: str | None = None,
+    for_: str | None = None,
+    quiet: bool,
 ) -> tuple[Problem, Policy | None]:
     """Return the problem, and the policy if one is named (else None); warnings of both are shown.
 
     source: a file or the name of a scenario. policy_file: a file, "uniform" or "return-optimal"; None for no policy.
+    of, for_: the secret and the observer that it is to be about, by their names; None: as the problem says.
     quiet: True shows no progress.
     ignore_model_mismatch: take a policy of another model; None where the command has no option for that, so that no
         message may name it. Raises InputError with every fault of one file.
     """
     from opaq.load import POLICY_NAMES, load_policy
 
-    problem = read_problem(source, quiet=quiet)
+    problem = _about(read_problem(source, quiet=quiet), of, for_)
     if policy_file is None:
         return problem, None
     faults = Faults()
@@ -75,6 +82,15 @@ def read_inputs(
         raise InputError(worded, error.source, example=error.example) from None
     finally:
         warn(faults.warnings, str(policy_file))
+
+
+def _about(problem: Problem, of: str | None, for_: str | None) -> Problem:
+    """Return the problem about another secret or observer; faults name the options."""
+    try:
+        return problem.about(of=of, for_=for_)
+    except InputError as error:
+        flags = {"secret": "--of", "observer": "--for"}
+        raise InputError([replace(fault, where=flags[fault.where]) for fault in error.faults]) from None
 
 
 def _refuse_misspelt_name(policy: str) -> None:

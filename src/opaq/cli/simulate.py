@@ -20,6 +20,8 @@ from opaq.cli.shell import INTERRUPTED, expect_answer, page_width, print_answer
 def command(
     source: shared.ProblemName,
     policy_file: shared.PolicyName = None,
+    of: shared.OfSecret = None,
+    for_: shared.ForObserver = None,
     runs: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many runs.")] = 3,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes the runs repeatable (default: 0).")] = None,
     grid: Annotated[bool, typer.Option("--grid", help="Draw the path of every run on the grid.")] = False,
@@ -31,7 +33,7 @@ def command(
     Many runs are printed as they come. Ctrl-C ends the list after those so far.
     """
     expect_answer()
-    problem, policy = read_inputs(source, policy_file, quiet=quiet)
+    problem, policy = read_inputs(source, policy_file, of=of, for_=for_, quiet=quiet)
     check_grid(problem, source, grid=grid, as_json=as_json)
     with prepare(kernels=False, quiet=quiet):
         from opaq.cli.next_step import after_simulate, print_next_command

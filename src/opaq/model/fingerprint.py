@@ -49,6 +49,10 @@ def problem_parts(problem: Problem, policy_class: PolicyClass | None = None) -> 
     """
     mdp, observer, task = problem.mdp, problem.observer, problem.task
     policy_class = policy_class or problem.policy_class
+    several = {"observers": problem.observers, "secrets": problem.secrets, "about": (problem.of, problem.for_)}
+    named = several if len(problem.figures) > 1 else {}
+    asked = {"pairs": task.pairs, "taken": task.taken, "limits": task.limits, "assumptions": problem.assumptions}
+    stated = named | {key: value for key, value in asked.items() if value and value != "mean"}
     return {
         "horizon": problem.horizon,
         "discount": float(problem.discount),
@@ -68,10 +72,11 @@ def problem_parts(problem: Problem, policy_class: PolicyClass | None = None) -> 
         "least return asked for": None if task.return_at_least is None else float(task.return_at_least),
         "return's horizon": task.over,
         "direction of the search": _direction(task),
+        **({} if task.when == "end" else {"moments that the task is about": task.when}),
         "further requirements of the task": digest(task.requirements),
         "conditions of the policy": ", ".join(policy_class.conditions_on),
         "policy class": digest(policy_class),
-    }
+    } | ({"observers, secrets and figures": digest(stated)} if stated else {})
 
 
 def _direction(task: Task) -> str:

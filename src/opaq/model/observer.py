@@ -7,15 +7,16 @@ Independent sensors i that fire with probability p_i(s) give the joint observati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import InitVar, dataclass, field
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from itertools import product
+from typing import Any, Protocol
 
 import numpy as np
 
-from opaq.errors import Fault, Faults, InputError, escape_separator
+from opaq.errors import Fault, Faults, InputError, escape_separator, suggestion
 from opaq.model.arrays import ContentEq, FloatArray, IntArray, SparseRows, expand_rows, ints
-from opaq.model.checks import Checked, Checks
+from opaq.model.checks import Checked, Checks, ReadOnlyDict
 
 JOINS = "+"
 NULL = "null"
@@ -253,6 +254,82 @@ class Observer(Checked):
             return self.observations
         suffixes = ["", *(f"/{sign}" for sign in self.action_signs)]
         return tuple(escape_separator(name, "/") + suffix for name in self.observations for suffix in suffixes)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Together(ContentEq):
+    """The observer who sees what several see: one observation of each, at every time.
+
+    names: of the problem's observers, of which some may be together themselves.
+    parts: the observers at the bottom by their names, each once; a problem fills them in.
+    """
+
+    names: tuple[str, ...]
+    parts: Mapping[str, ObserverKind] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        checks = Checks(self, "observer.together")
+        checks.names("names", kind="observer", most=MAX_OBSERVATIONS)
+        checks.finish()
+
+    def __repr__(self) -> str:
+        return f"<Together: {', '.join(self.names)[:60]}>"
+
+    @property
+    def observations(self) -> tuple[str, ...]:
+        """One observation of every part, such as "red & quiet"; the last part changes first."""
+        shown = [
+            [escape_separator(name, "&") for name in getattr(part, "seen_names", part.observations)]
+            for part in self.parts.values()
+        ]
+        return tuple(map(" & ".join, product(*shown)))
+
+
+def resolve_observers(observers: Mapping[str, Any], faults: Faults, where: str) -> dict[str, Any]:
+    """Return the observers with the parts of those that are together filled in; all others stay as they are.
+
+    faults: where unknown names and circles are noted. where: path of the observers, for messages.
+    """
+
+    def bases(name: str, above: tuple[str, ...]) -> dict[str, ObserverKind]:
+        observer = observers[name]
+        if not isinstance(observer, Together):
+            return {name: observer}
+        below: dict[str, ObserverKind] = {}
+        for index, part in enumerate(observer.names):
+            path = f"{where}.{name}.together[{index}]"
+            if part in (*above, name):
+                if not above:  # once, where the circle is entered
+                    faults.error(path, f"'{part}' would see itself", "observers together may not go in a circle")
+            elif part not in observers:
+                if not above:
+                    advice = suggestion(part, [other for other in observers if other != name], kind="observer")
+                    faults.error(path, f"unknown observer '{part}'", advice)
+            else:
+                below |= bases(part, (*above, name))
+        if not above and _closes(observer, name, observers):
+            faults.error(f"{where}.{name}.together", "goes in a circle", "leave one of its observers out")
+        return below
+
+    return {
+        name: replace(observer, parts=ReadOnlyDict(bases(name, ()))) if isinstance(observer, Together) else observer
+        for name, observer in observers.items()
+    }
+
+
+def _closes(observer: Together, name: str, observers: Mapping[str, ObserverKind]) -> bool:
+    """Return whether an observer is part of one of its own parts, other than directly."""
+    waiting, seen = [part for part in observer.names if part != name], set[str]()
+    while waiting:
+        part = waiting.pop()
+        below = observers.get(part)
+        if part in seen or not isinstance(below, Together):
+            continue
+        seen.add(part)
+        if name in below.names:
+            return True
+        waiting += below.names
+    return False
 
 
 def require_tables(observer: ObserverKind, *, needed_by: str) -> Observer:

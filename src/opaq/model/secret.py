@@ -1,16 +1,19 @@
 """Secrets: what must stay hidden, a finite-valued function Z of the run s_0 .. s_T.
 
+A trajectory alone has more values than can be listed: all W_0 .. W_T, W_t the class of s_t.
+
 Each kind is plain data; the product follows it by a machine that reads the run (`opaq.product.trackers`). Values of Z
 have names: those of the classes, of the automaton's states, or "yes" and "no".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
-from opaq.errors import Faults, whole_fault
+from opaq.errors import Fault, Faults, InputError, escape_separator, whole_fault
 from opaq.model.arrays import ContentEq, IntArray
 from opaq.model.automaton import Automaton, check_guards
 from opaq.model.checks import Checked, Checks
@@ -108,6 +111,19 @@ class Visited(Checked, Secret):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trajectory(Secret):
+    """Z = the classes of s_0 .. s_T, one after the other: the whole run, or what is told of it.
+
+    Its values are too many to be listed; figures of it are sums over the moments of a run.
+    """
+
+    classes: StateClasses
+
+    def __post_init__(self) -> None:
+        _check_classes(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Language(Secret):
     """Z = the automaton's state after the run ("progress"), or whether it accepts the run ("acceptance")."""
 
@@ -121,6 +137,18 @@ class Language(Secret):
         checks.finish()
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Jointly(Secret):
+    """Z = the values of several secrets at once; problem files have no word for it."""
+
+    secrets: tuple[Secret, ...]
+
+    def join(self, values: Sequence[Sequence[str]]) -> tuple[str, ...]:
+        """Return the names of all combinations of values, those of the last secret changing first."""
+        shown = [[escape_separator(name, "&") for name in names] for names in values]
+        return tuple(map(" & ".join, product(*shown)))
+
+
 def _check_classes(secret: Secret, time: str = "") -> None:
     """Check a secret that is a class of one state of the run; time: the field that says which one, if any."""
     checks = Checks(secret, "secret")
@@ -130,9 +158,16 @@ def _check_classes(secret: Secret, time: str = "") -> None:
     checks.finish()
 
 
+def refuse_trajectory(secret: Secret) -> None:
+    """Raise InputError for a trajectory, whose values are too many for a distribution of them."""
+    if isinstance(secret, Trajectory):
+        finding = "is a trajectory, whose values are too many to be listed"
+        raise InputError([Fault("secret", finding, "ask about one moment: last_state, state_at, initial_state")])
+
+
 def may_have_automaton(secret: Secret) -> bool:
     """Return whether a secret has an automaton, or is of a kind that is not known to have none."""
-    return not isinstance(secret, LastState | InitialState | StateAt | StepsAgo | Visited)
+    return not isinstance(secret, LastState | InitialState | StateAt | StepsAgo | Visited | Trajectory)
 
 
 def check_secret(

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from opaq.codec import as_text, flat, if_known
+from opaq.codec import as_text, flat, if_known, infinity
 from opaq.errors import InvariantError, is_number
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.model.uncertainty import UNCERTAINTIES, Uncertainty, entropy
@@ -31,16 +31,16 @@ class Amount:
     It is used like its value: float(amount), f"{amount:.3f}", amount > 0.5, and sorting go by it. What is certain is
     told by `lower` and `upper`. Two amounts are equal if all they say is; an amount equals a number if its value does.
 
-    value: the number; the middle of an interval, or the estimate.
+    value: the number; the middle of an interval, or the estimate; null: infinite.
     lower: it is certainly no less.
-    upper: it is certainly no more.
+    upper: it is certainly no more; null: infinite.
     method: "exact", "interval" or "sampled".
     standard_error: of an estimate; left out of others.
     """
 
-    value: float
-    lower: float
-    upper: float
+    value: float = field(metadata=infinity(math.inf))
+    lower: float = field(metadata=infinity(math.inf))
+    upper: float = field(metadata=infinity(math.inf))
     method: Method
     standard_error: float | None = field(default=None, metadata=if_known())
 
@@ -159,6 +159,7 @@ class Target:
     direction: "maximise" or "minimise".
     of: the uncertainty: "opacity", "guess_error", "guesswork", "expected_loss" or another one by its name.
     amount: what a policy reaches of it; left out where there are several policies.
+    figure: the secrets and observers that it is about, in words, where that is not the pair of the answer alone.
     """
 
     direction: Literal["maximise", "minimise"]
@@ -166,6 +167,7 @@ class Target:
         metadata=as_text(lambda of: str(of.name), lambda name: UNCERTAINTIES.get(name) or _ReadUncertainty(name))
     )
     amount: Amount | None = field(default=None, metadata=flat())
+    figure: str | None = field(default=None, metadata=if_known())
 
     @classmethod
     def of_task(cls, of: Uncertainty, *, minimise: bool, amount: Amount | None = None) -> Target:

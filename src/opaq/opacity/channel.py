@@ -29,7 +29,7 @@ from opaq.files import write_bytes, write_text
 from opaq.model.arrays import ContentEq, FloatArray, IntArray, expand_rows
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.model.secret import InitialState, StateClasses
+from opaq.model.secret import InitialState, StateClasses, refuse_trajectory
 from opaq.opacity.amount import Amount
 from opaq.opacity.policies import compile_for_policy
 from opaq.product.compile import Product, compile_problem
@@ -145,6 +145,7 @@ def enumerate_channel(
     """
     check_numbers({"max_entries": (max_entries, 1, 10**9)}, whole=("max_entries",))
     product, pi = compile_for_policy(problem, policy)
+    refuse_trajectory(product.problem.secret)
     return channel_of_product(product, pi, max_entries=max_entries)
 
 

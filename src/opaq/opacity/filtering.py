@@ -23,6 +23,7 @@ from opaq.errors import Fault, InputError, check_types, describe_value, list_nam
 from opaq.kernel_cache import kernel
 from opaq.model.arrays import SLACK, FloatArray, IndexArray, IntArray, indices
 from opaq.model.checks import is_masked
+from opaq.model.secret import refuse_trajectory
 from opaq.product.compile import Product
 
 
@@ -187,6 +188,7 @@ def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[st
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
     Raises InputError when the sequence has probability 0.
     """
+    refuse_trajectory(product.problem.secret)
     *_, (now, _) = filter_states(product, pi, observations)
     process = product.process
     now = _check_possible(now, observations)

@@ -17,6 +17,8 @@ from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import ExpectedLoss, Uncertainty
 from opaq.opacity.amount import Amount
 
+_TINY = 5e-324  # the smallest positive number
+
 
 @dataclass(frozen=True, slots=True)
 class GuessLeakage:
@@ -58,15 +60,23 @@ def leakage_of_guess(prior: FloatArray, guess_error: Amount) -> tuple[GuessLeaka
     prior: [secret value] P(Z = z).
     """
     before = 1.0 - max(0.0, 1.0 - float(prior.max()))  # rounded as the guess error before observing
-    after = map_amount(guess_error, lambda error: max(before, 1.0 - error), slope=-1.0)
-    leakage = GuessLeakage(
-        before,
-        after,
-        map_amount(after, lambda right: right - before, slope=1.0),
-        map_amount(after, lambda right: right / before, slope=1.0 / before),
-    )
-    bits = map_amount(after, lambda right: math.log2(right / before), slope=1.0 / (after.value * math.log(2.0)))
-    return leakage, bits
+    return leakage_of_right(before, map_amount(guess_error, lambda error: 1.0 - error, slope=-1.0))
+
+
+def leakage_of_right(before: float, after: Amount) -> tuple[GuessLeakage, Amount]:
+    """Return the same as `leakage_of_guess`, from how likely the best guess is right before and after observing.
+
+    Guesses of whole runs may be right with any small probability: factors that are no finite number are left out.
+    """
+    least = max(before, _TINY)
+    after = map_amount(after, lambda right: max(before, right), slope=1.0)
+    factor = None
+    if math.isfinite(after.upper / least) and math.isfinite(1.0 / least):
+        factor = map_amount(after, lambda right: right / least, slope=1.0 / least)
+    added = map_amount(after, lambda right: right - before, slope=1.0)
+    slope = 1.0 / (max(after.value, least) * math.log(2.0))
+    bits = map_amount(after, lambda right: math.log2(max(right, least)) - math.log2(least), slope=slope)
+    return GuessLeakage(before, after, added, factor), bits
 
 
 def leakage_of_loss(uncertainty: Uncertainty, prior: FloatArray, loss: Amount) -> GuessLeakage | None:

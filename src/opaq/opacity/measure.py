@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import perf_counter
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -32,21 +32,25 @@ from opaq.beliefs.returns import (
     secret_distribution,
     threshold_tolerance,
 )
-from opaq.codec import Result, if_known, key
+from opaq.codec import Result, if_known, infinity, key
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, choose, is_flag
 from opaq.load import as_problem
 from opaq.model.arrays import ContentEq, FloatArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import GuessError, Guesswork, Shannon, Uncertainty, entropy
 from opaq.opacity.amount import Amount, Figures, Target, bound_amount, fano_bound, unknown_amount
 from opaq.opacity.channel import Capacity, bound_capacity, check_initial
 from opaq.opacity.exact import Evaluation, evaluate
+from opaq.opacity.figures import Figure, limit_tolerance, measure_figures, measure_limits, measure_target
 from opaq.opacity.leakage import GuessLeakage, leakage_of_guess, leakage_of_loss, map_amount
 from opaq.opacity.policies import as_policy
+from opaq.opacity.rates import Rate, bound_rate, check_rate
 from opaq.opacity.sampled import estimate
 from opaq.opacity.sequences import ObservedSequence, rank_sequences
+from opaq.opacity.targets import target_title
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
@@ -149,7 +153,7 @@ class _Evaluator:
             return replace(self._interval(evaluation), exactness_limit=limit)
         if mode == "exact" or self.time is not None:
             budget = replace(budget, whole_work=None)
-        growth = _Growth(self.process.horizon)
+        growth = Growth(self.process.horizon)
         with self.stop.stage(self._share(0.5 if mode == "auto" else None)):
             first = self._evaluate(budget, whole=True, growth=growth)
             ran_out = self.stop.requested
@@ -239,7 +243,7 @@ class _Evaluator:
         assert best is not None, "there is at least one part"
         return best
 
-    def _evaluate(self, budget: Budget, *, whole: bool = False, growth: _Growth | None = None) -> Evaluation:
+    def _evaluate(self, budget: Budget, *, whole: bool = False, growth: Growth | None = None) -> Evaluation:
         """Evaluate a part of the graph; what the prior alone says of the uncertainties tightens their intervals.
 
         budget: how much of the graph is kept. whole: give up at the first level that does not fit.
@@ -300,7 +304,7 @@ class _Evaluator:
 
 
 @dataclass(slots=True)
-class _Growth:
+class Growth:
     """The growth of a belief graph, level by level: what an estimate of its whole size and time rests on."""
 
     horizon: int
@@ -339,7 +343,7 @@ class _Growth:
 def _last_sizes(noted: list[tuple[int, int, float]]) -> tuple[int, int] | None:
     """Return the sizes of the last two levels, where those were noted one by one; None otherwise.
 
-    noted: (levels, beliefs so far, seconds), as `_Growth` has them.
+    noted: (levels, beliefs so far, seconds), as `Growth` has them.
     """
     if len(noted) < 3 or noted[-1][0] - noted[-3][0] != 2:
         return None
@@ -434,22 +438,26 @@ class RequirementResult:
     """One requirement of the task: what was reached, what was asked.
 
     name: "return", or the requirement as the task names it.
-    value: what the policy reaches of it, exactly.
+    value: what the policy reaches of it, exactly; the worse end of an interval, null: infinite.
     threshold: what is asked; null: nothing.
     tolerance: how far below the threshold counts as rounding; 0 where the threshold is reached.
+    direction: "at_most" of a figure that must not be above the threshold; left out of all others, which must reach it.
     """
 
     DERIVED: ClassVar[tuple[str, ...]] = ("feasible",)
 
     name: str
-    value: float
+    value: float = field(metadata=infinity(math.inf))
     threshold: float | None
     tolerance: float = 0.0
+    direction: Literal["at_most"] | None = field(default=None, metadata=if_known())
 
     @property
     def slack(self) -> float:
-        """Return value - threshold, infinite where nothing is asked; at least 0 is feasible."""
-        return np.inf if self.threshold is None else self.value - self.threshold
+        """Return how far the value is on the right side, infinite where nothing is asked; at least 0 is feasible."""
+        if self.threshold is None:
+            return np.inf
+        return self.threshold - self.value if self.direction == "at_most" else self.value - self.threshold
 
     @property
     def feasible(self) -> bool:
@@ -473,7 +481,7 @@ class Measurement(NotebookView, ContentEq, Result):
     secret_guess_error: the same without observing.
     vulnerability: the probability that the observer's best guess is right, and what observing adds to it.
     min_entropy_leakage: log2 of the factor by which observing raises that probability, in bits.
-    guesswork: how many guesses the observer needs in the mean until one is right.
+    guesswork: how many guesses the observer needs in the mean until one is right; null for trajectories.
     secret_guesswork: the same without observing.
     objective: what the task is about, which is the opacity unless the task says otherwise, and what the policy
         reaches of it.
@@ -492,8 +500,14 @@ class Measurement(NotebookView, ContentEq, Result):
     num_nodes: beliefs of the belief graph.
     seconds: the time it took.
     exactness_limit: what kept the answer from being exact; null where it is exact.
+    figures: what every observer is left with of every secret.
     capacity: the most that the policy gives away over all distributions of an initial secret; left out unless asked
         for.
+    opacity_per_step: of a trajectory, and where the task is about every moment: opacity divided by the moments (by
+        their discounts) of a run, in bits.
+    moments: where the task is about every moment or the least: the opacity of each, given what was seen by then.
+    steps_guessed: of a trajectory: the expected share of moments at which the best guess of that moment is right.
+    rate: of a trajectory: bits per step of an endless run; left out unless asked for.
     """
 
     RESULT: ClassVar[str] = "measurement"
@@ -509,8 +523,8 @@ class Measurement(NotebookView, ContentEq, Result):
     secret_guess_error: float
     vulnerability: GuessLeakage
     min_entropy_leakage: Amount
-    guesswork: Amount
-    secret_guesswork: float
+    guesswork: Amount | None
+    secret_guesswork: float | None
     objective: Target
     secret_uncertainty: float
     g_leakage: GuessLeakage | None
@@ -527,7 +541,12 @@ class Measurement(NotebookView, ContentEq, Result):
     num_nodes: int = field(metadata=key("num_beliefs"))
     seconds: float
     exactness_limit: ExactnessLimit | None = None
+    figures: tuple[Figure, ...] = ()
     capacity: Capacity | None = field(default=None, metadata=if_known())
+    opacity_per_step: Amount | None = field(default=None, metadata=if_known())
+    moments: tuple[Amount, ...] | None = field(default=None, metadata=if_known())
+    steps_guessed: Amount | None = field(default=None, metadata=if_known())
+    rate: Rate | None = field(default=None, metadata=if_known())
     # What `measure` compiled, with the policy vector [slot]: in memory only, no part of the answer.
     compiled: tuple[Product, FloatArray] | None = field(default=None, compare=False, metadata={"live": True})
 
@@ -563,7 +582,7 @@ class Measurement(NotebookView, ContentEq, Result):
         if self.secret_entropy > _NO_ENTROPY:
             return None
         shares = self.secret_distribution
-        value = max(shares, key=lambda name: shares[name], default="")
+        value = max(shares, key=lambda name: shares[name], default="one trajectory")
         rest = sum(share for name, share in shares.items() if name != value)
         return value, f"all but {rest:.1g} of the runs" if rest > 0.0 else "every run"
 
@@ -614,6 +633,7 @@ def measure(
     time_limit: float | None = None,
     sequences: int | None = None,
     capacity: bool = False,
+    rate: bool = False,
     stop: Stop | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Measurement:
@@ -637,6 +657,8 @@ def measure(
         horizons above 1,000, unless given.
     capacity: whether to find also the most that the policy gives away over all distributions of the secret, which must
         be of the initial state.
+    rate: whether to find also the bits per step of an endless run; the secret must be a trajectory, and the policy must
+        not look at the time.
     stop: ends the work as `time_limit` does when the caller requests it; without one, Ctrl-C raises KeyboardInterrupt
         as soon as the compiled code has returned.
     on_progress: called with words that say how far the work is.
@@ -664,6 +686,7 @@ def measure(
     check_types(
         {
             "capacity": (capacity, is_flag, "True or False"),
+            "rate": (rate, is_flag, "True or False"),
             "stop": (stop, Stop, "an opaq.Stop"),
             "on_progress": (on_progress, callable, "a function"),
         },
@@ -673,6 +696,8 @@ def measure(
     if capacity:
         check_initial(loaded_problem)
     chosen = None if policy is None else as_policy(policy, loaded_problem)
+    if rate:
+        check_rate(loaded_problem, chosen)
     with interruptible(stop, keep_answer=False) as active_stop, active_stop.limit(deadline.left):
         product = compile_problem(loaded_problem, chosen.policy_class if chosen is not None else None, stop=active_stop)
         pi = product.policy_vector(chosen)
@@ -694,7 +719,8 @@ def measure(
         if capacity:
             budget = _budget(max_beliefs, mass, max_memory)
             most = bound_capacity(loaded_problem, chosen, budget=budget, stop=active_stop)
-        return replace(measurement, compiled=(product, pi), capacity=most)
+        per_step = bound_rate(loaded_problem, chosen, stop=active_stop) if rate else None
+        return replace(measurement, compiled=(product, pi), capacity=most, rate=per_step)
 
 
 def measure_product(
@@ -721,15 +747,75 @@ def measure_product(
     start_time: `perf_counter` at which the work began, for `seconds`; now unless given.
     stop: when it is requested, what is certain by then is the answer. Raises BudgetError and StoppedError as `measure`.
     """
-    start_time = perf_counter() if start_time is None else start_time
-    process, problem, budget, stop = (
-        product.process,
-        product.problem,
-        budget or _budget(None, 0.0, None),
-        stop or Stop(),
+    stop, budget = stop or Stop(), budget or _budget(None, 0.0, None)
+    options: dict[str, Any] = {"mode": mode, "width": width, "samples": samples, "budget": budget, "time": time}
+
+    def measure_one(view: Product, count: int | None) -> Measurement:
+        return measure_pair(
+            view,
+            pi,
+            **options,
+            rng=rng,
+            sequences=count,
+            start_time=start_time,
+            stop=stop,
+            on_progress=on_progress,
+        )
+
+    own, problem = measure_one(product, sequences), product.problem
+    figures = measure_figures(product, pi, own, measure_view=lambda view: measure_one(view, 0), stop=stop)
+    if len(figures) == 1 and not problem.assumptions and not problem.task.limits:
+        return replace(own, figures=figures)
+    by_pair = {(figure.of, figure.for_): figure for figure in figures}
+    amount = measure_target(product, pi, by_pair, budget=budget, stop=stop)
+    met = tuple(
+        RequirementResult(
+            limit.name,
+            reached.at_least if limit.sign > 0 else reached.at_most,
+            limit.threshold,
+            limit_tolerance(limit),
+            None if limit.sign > 0 else "at_most",
+        )
+        for limit, reached in measure_limits(product, pi, by_pair, budget=budget, stop=stop)
     )
+    return replace(
+        own,
+        figures=figures,
+        objective=own.objective
+        if amount is None
+        else replace(own.objective, amount=amount, figure=target_title(problem)),
+        requirements=(*own.requirements, *met),
+        feasible=own.feasible and all(one.feasible for one in met),
+    )
+
+
+def measure_pair(
+    product: Product,
+    pi: FloatArray,
+    *,
+    mode: Mode,
+    width: float,
+    samples: int | None,
+    rng: np.random.Generator | None,
+    budget: Budget,
+    time: float | None,
+    sequences: int | None,
+    start_time: float | None,
+    stop: Stop,
+    on_progress: Callable[[str], None] | None,
+) -> Measurement:
+    """Measure a policy vector for the secret and the observer of a compiled problem; as `measure_product`."""
+    start_time = perf_counter() if start_time is None else start_time
+    process, problem = product.process, product.problem
     rng, samples = rng or np.random.default_rng(0), samples or _default_samples(process.horizon)
     sequences = (3 if process.horizon <= _LONGEST_SHOWN else 0) if sequences is None else sequences
+    if isinstance(problem.secret, Trajectory) or problem.task.when != "end":
+        from opaq.opacity.moments import measure_moments  # which builds on this module
+
+        return measure_moments(
+            product, pi, mode=mode, width=width, samples=samples, rng=rng, budget=budget, time=time,
+            sequences=sequences, start_time=start_time, stop=stop, on_progress=on_progress,
+        )  # fmt: skip
     prior = secret_distribution(process, pi, stop=stop)
     met = evaluate_requirements(product, pi, stop=stop)
     stop.check()
@@ -757,7 +843,7 @@ def measure_product(
         opacity=opacity,
         secret_entropy=secret_entropy,
         secret_distribution=dict(zip(product.secret_values, prior.tolist(), strict=True)),
-        leakage=_leakage(secret_entropy, opacity),
+        leakage=leakage_from(secret_entropy, opacity),
         guess_error=answer.figures[GuessError.name],
         secret_guess_error=uncertainties[GuessError.name].prior_limit(prior),
         vulnerability=vulnerability,
@@ -856,11 +942,11 @@ def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
         measurement,
         opacity=opacity,
         objective=replace(measurement.objective, amount=opacity) if own else measurement.objective,
-        leakage=_leakage(measurement.secret_entropy, opacity),
+        leakage=leakage_from(measurement.secret_entropy, opacity),
         fano_bound=fano_bound(opacity.lower, values),
     )
 
 
-def _leakage(secret_entropy: float, opacity: Amount) -> Amount:
+def leakage_from(secret_entropy: float, opacity: Amount) -> Amount:
     """Return H(Z) - H(Z | Y) in bits, at least 0; the ends of the interval change places."""
     return map_amount(opacity, lambda bits: max(0.0, secret_entropy - bits), slope=-1.0)

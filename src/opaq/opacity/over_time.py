@@ -24,8 +24,9 @@ from opaq.errors import BudgetError, check_numbers, check_types
 from opaq.model.arrays import ContentEq, FloatArray, floats
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
-from opaq.model.uncertainty import plogp
+from opaq.model.uncertainty import GuessError, Shannon, plogp
 from opaq.opacity.amount import Amount
+from opaq.opacity.levels import Levels
 from opaq.opacity.measure import Measurement, measure, measure_product
 from opaq.opacity.policies import compile_for_policy
 from opaq.opacity.sequences import ObservedSequence
@@ -55,7 +56,7 @@ class OpacityOverTime(NotebookView, ContentEq):
 
     method: TimeMethod
     explanation: str
-    opacity: FloatArray  # [time], bits; never rises
+    opacity: FloatArray  # [time], bits; never rises, but for the opacity of the present
     lower: FloatArray  # [time]: certified, or where it lies with 95% if it is an estimate
     upper: FloatArray  # [time]
     guess_error: FloatArray  # [time]
@@ -215,6 +216,8 @@ def knowledge_over_time(
     Exact where the belief graph is small enough; otherwise an interval where a part of the graph gives a narrow one,
     and an estimate from sampled runs where it does not. A part is None where even that would take too long.
     """
+    if measurement.moments is not None or measurement.steps_guessed is not None:
+        return _moments_over_time(process, pi, rng, stop), None
     try:
         whole = _build_whole_graph(process, pi, measurement, stop)
         if whole is not None:
@@ -392,4 +395,39 @@ def _confidences(levels: _BeliefLevels, largest: FloatArray) -> Confidences:
         sure=float(weight[largest >= _SURE].sum()),
         unsure=float(weight[largest < _UNSURE].sum()),
         samples=levels.runs or None,
+    )
+
+
+def _moments_over_time(
+    process: HiddenProcess, pi: FloatArray, rng: np.random.Generator, stop: Stop
+) -> OpacityOverTime | None:
+    """Return the opacity and the guess error of the present, H(W_t | o_0 .. o_t), at every time; None after a stop.
+
+    Exact where the belief graph fits, else an estimate from sampled runs.
+    """
+    names, ones = tuple(str(value) for value in range(process.num_secrets)), np.ones(process.horizon + 1)
+    kinds = [Levels.present(process, leaf.over(names), ones) for leaf in (Shannon(), GuessError())]
+    budget = Budget(nodes=_MOST_NODES, memory=_MEMORY, whole_work=_OPERATIONS)
+    first = kinds[0].moments(pi, budget=budget, whole=True, stop=stop)
+    if stop.requested:
+        return None
+    if first.dropped_mass == 0.0:
+        error = kinds[1].moments(pi, budget=budget, stop=stop)
+        opacity, errors = (floats([amount.value for amount in each.amounts]) for each in (first, error))
+        return OpacityOverTime(
+            "exact", f"exact, of the present: {first.num_nodes:,} beliefs", opacity, opacity, opacity, errors
+        )
+    try:
+        sampled, wrong = (levels.sample_moments(pi, samples=_MOST_RUNS, rng=rng, stop=stop) for levels in kinds)
+    except StoppedError:
+        return None
+    mean, margin = sampled.mean(axis=0), _TWO_SIDED * sampled.std(axis=0, ddof=1) / math.sqrt(sampled.shape[0])
+    return OpacityOverTime(
+        "estimate",
+        f"estimated from {_MOST_RUNS:,} sampled runs, of the present",
+        opacity=floats(mean),
+        lower=floats(mean - margin),
+        upper=floats(mean + margin),
+        guess_error=floats(wrong.mean(axis=0)),
+        samples=_MOST_RUNS,
     )

@@ -13,21 +13,21 @@ names and vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opaq.errors import Fault, Faults, InputError, check_types, list_names
+from opaq.errors import Fault, Faults, InputError, InvariantError, check_types, list_names
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
-from opaq.model.conditions import KeyPart, Memory
+from opaq.model.conditions import BeliefGraph, KeyPart, Memory
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey, check_policy_class, row_name
-from opaq.model.problem import Problem
-from opaq.model.secret import may_have_automaton
+from opaq.model.problem import Problem, Task
+from opaq.model.secret import Trajectory, may_have_automaton
 from opaq.product.explore import ProductStates, explore
-from opaq.product.machine import OBSERVER, SECRET, Machine
+from opaq.product.machine import OBSERVER, SECRET, WATCHER, Machine
 from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
 from opaq.product.trackers import (
     ConditionTracker,
@@ -64,12 +64,32 @@ class Product:
     slot_action: IntArray  # [slot] -> action
     observations: tuple[str, ...]
     secret_values: tuple[str, ...]
+    beliefs: IntArray | None = None  # [product state] -> node of the graph that the observer assumes; None: it does not
+    extras: dict[Any, Any] = field(default_factory=dict)  # views and what else is made of it once
 
     def __repr__(self) -> str:
         conditions = ", ".join(condition.label for condition in self.policy_class.conditions) or "nothing"
         sizes = f"{self.process.num_states:,} states, {len(self.rows):,} policy rows by {conditions}"
         seen = f"{len(self.observations):,} observations, {len(self.secret_values):,} secret values"
         return f"Product({self.problem.name!r}: {sizes}, {seen})"
+
+    def view(self, of: str, for_: str, *, assumed: BeliefGraph | None = None) -> Product:
+        """Return the product for another secret or another observer, with the same policy rows and slots.
+
+        of, for_: their names. assumed: a graph that reads the observer's observations, followed in the product.
+        A view of other than the own pair has no requirements. Views are made once.
+        """
+        if assumed is None and (of, for_) == (self.problem.of, self.problem.for_):
+            return self
+        key = ("view", of, for_, assumed)
+        if key not in self.extras:
+            lean = replace(self.problem, task=Task(over=self.problem.task.over)).about(of=of, for_=for_)
+            view = compile_problem(lean, self.policy_class, assumed=assumed)
+            if view.rows != self.rows or not np.array_equal(view.slot_action, self.slot_action):
+                raise InvariantError("a view of the product has other policy rows")
+            self.extras[key] = view
+        made: Product = self.extras[key]
+        return made
 
     def policy_vector(self, policy: Policy | None) -> FloatArray:
         """Return a policy as a vector [slot] over slots; None gives the uniform policy.
@@ -95,11 +115,18 @@ class Product:
         }
 
 
-def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *, stop: Stop | None = None) -> Product:
+def compile_problem(
+    problem: Problem,
+    policy_class: PolicyClass | None = None,
+    *,
+    assumed: BeliefGraph | None = None,
+    stop: Stop | None = None,
+) -> Product:
     """Compile a problem for the policies of one class.
 
     problem: plant, observer, secret, horizon and task.
     policy_class: what the policies look at; the problem's own class unless given.
+    assumed: a graph that reads the observations of the observer, and is followed in the product; None: there is none.
     stop: checked once per level of the exploration; optional.
     Raises InputError when the class does not fit the problem, BudgetError when the product is too large, StoppedError
     when `stop` is requested meanwhile.
@@ -108,19 +135,22 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *
         {
             "problem": (problem, Problem, "an opaq.Problem"),
             "policy_class": (policy_class, PolicyClass, "an opaq.PolicyClass"),
+            "assumed": (assumed, BeliefGraph, "a BeliefGraph"),
             "stop": (stop, Stop, "an opaq.Stop"),
         },
-        optional=("policy_class", "stop"),
+        optional=("policy_class", "assumed", "stop"),
     )
     if policy_class is None:
         policy_class = problem.policy_class
     else:
         sizes = {"num_states": problem.mdp.num_states, "num_actions": len(problem.mdp.actions)}
         faults = Faults()
-        check_policy_class(policy_class, faults, "policy", **sizes, has_automaton=may_have_automaton(problem.secret))
+        check_policy_class(
+            policy_class, faults, "policy", **sizes, has_automaton=may_have_automaton(problem.policy_secret)
+        )
         faults.raise_if_any()
-    plan = _Plan.of(problem, policy_class)
-    mdp, observer = choice_model(problem.mdp, plan.memory), plan.context.observer
+    plan = _Plan.of(problem, policy_class, assumed)
+    mdp, context = choice_model(problem.mdp, plan.memory), plan.context
     depth = None if problem.task.over == "forever" else problem.horizon
     states = explore(mdp, plan.machines(), depth=depth, stop=stop or Stop())
     followed = zip(plan.conditions, plan.condition_parts(), strict=True)
@@ -131,7 +161,7 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *
     process = _assemble(
         states,
         rows,
-        emission=observer.emission(states.nodes[OBSERVER], states.state),
+        emission=context.emission(states.nodes, states.state),
         secret=secret.reshape(-1),
         payoffs=_payoffs(plan, mdp, states, rows),
         horizon=problem.horizon,
@@ -144,8 +174,9 @@ def compile_problem(problem: Problem, policy_class: PolicyClass | None = None, *
         rows=rows.keys,
         actions=mdp.actions,
         slot_action=rows.slot_action,
-        observations=observer.observations,
+        observations=context.observations,
         secret_values=tuple(tracker.values[value] for value in occurring),
+        beliefs=context.beliefs(states.nodes),
     )
 
 
@@ -160,9 +191,9 @@ class _Plan:
     memory: Memory | None  # whose next node the policy chooses
 
     @classmethod
-    def of(cls, problem: Problem, policy_class: PolicyClass) -> _Plan:
+    def of(cls, problem: Problem, policy_class: PolicyClass, assumed: BeliefGraph | None) -> _Plan:
         """Track every condition of the class and every requirement of the task."""
-        context = TrackerContext.of(problem, policy_class)
+        context = TrackerContext.of(problem, policy_class, assumed)
         conditions = tuple(track_condition(one, context) for one in policy_class.conditions)
         requirements = tuple(track_requirement(one, problem) for one in problem.task.requirements)
         return cls(context, policy_class, conditions, requirements, free_memory_of(conditions))
@@ -174,6 +205,7 @@ class _Plan:
         """
         context = self.context
         always = {SECRET: context.secret.machine, OBSERVER: context.observer.machine}
+        always |= {} if context.watcher is None else {WATCHER: context.watcher.machine}
         required = zip(self.requirement_parts(), self.requirements, strict=True)
         watching = {part: one.machine for part, one in required if one.machine is not None}
         return {
@@ -440,6 +472,8 @@ def possible_secrets(product: Product) -> tuple[str, ...]:
     long, all values that occur in the product are returned.
     """
     process = product.process
+    if isinstance(product.problem.secret, Trajectory):  # of any moment
+        return product.secret_values
     reached = _next_states(product, np.array([process.num_states]))  # the start comes after all states
     work = 0
     for _ in range(process.horizon):

@@ -7,6 +7,8 @@ methods work on arrays of cases at once; a random machine returns several branch
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +20,7 @@ from opaq.model.conditions import Memory
 
 # The parts of every product: the model's state, and the machines of the secret and of the observer.
 STATE, SECRET, OBSERVER = "state", "secret", "observer"
+WATCHER = "watcher"  # what an observer sees beside those whose observations the policy looks at
 MAX_EDGES = 30_000_000  # transitions of a product: about 120 bytes each while it is put together
 
 
@@ -65,6 +68,53 @@ class StatelessMachine:
     def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
         """Return node 0."""
         return deterministic(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Several machines at once: the node is one number in mixed radix, the last machine's node changing first."""
+
+    machines: tuple[Machine, ...]
+
+    @property
+    def size(self) -> int:
+        """The product of their sizes."""
+        return math.prod(machine.size for machine in self.machines)
+
+    def begin(self, states: IntArray) -> Branches:
+        """Begin all of them."""
+        return self._run(states.size, lambda machine, cases, _: machine.begin(states[cases]), np.zeros_like(states))
+
+    def step(self, nodes: IntArray, source: IntArray, action: IntArray, target: IntArray) -> Branches:
+        """Step all of them."""
+
+        def step(machine: Machine, cases: IntArray, held: IntArray) -> Branches:
+            return machine.step(held, source[cases], action[cases], target[cases])
+
+        return self._run(nodes.size, step, nodes)
+
+    def split(self, nodes: IntArray) -> list[IntArray]:
+        """Return the nodes [case] of every machine."""
+        return split_digits(nodes, [machine.size for machine in self.machines])
+
+    def _run(self, count: int, move: Callable[[Machine, IntArray, IntArray], Branches], nodes: IntArray) -> Branches:
+        """Move one machine after the other, each in all branches of those before."""
+        case, node, probability = np.arange(count), np.zeros(count, dtype=np.int64), np.ones(count)
+        for machine, held in zip(self.machines, self.split(nodes), strict=True):
+            moved = move(machine, case, held[case])
+            node = node[moved.case] * machine.size + moved.node
+            probability = probability[moved.case] * moved.probability
+            case = case[moved.case]
+        return Branches(case, node, probability)
+
+
+def split_digits(numbers: IntArray, sizes: Sequence[int]) -> list[IntArray]:
+    """Return the digits of numbers in mixed radix, [case] each; the last digit changes first."""
+    digits = list[IntArray]()
+    for size in reversed(sizes):
+        numbers, digit = np.divmod(numbers, size)
+        digits.append(digit)
+    return digits[::-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ Functions of nodes take and return arrays, [case] -> value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 
@@ -24,6 +25,7 @@ from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, int
 from opaq.model.automaton import Automaton
 from opaq.model.conditions import (
     AutomatonState,
+    BeliefGraph,
     BeliefNode,
     Condition,
     CurrentState,
@@ -36,15 +38,27 @@ from opaq.model.conditions import (
     Time,
 )
 from opaq.model.mdp import MDP
-from opaq.model.observer import Observer
+from opaq.model.observer import Observer, Together
 from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
-from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
+from opaq.model.secret import (
+    InitialState,
+    Jointly,
+    Language,
+    LastState,
+    Secret,
+    StateAt,
+    StateClasses,
+    StepsAgo,
+    Trajectory,
+    Visited,
+)
 from opaq.product.machine import (
     MAX_EDGES,
     OBSERVER,
     SECRET,
     STATE,
+    WATCHER,
     ActionOnly,
     AutomatonMachine,
     Branches,
@@ -55,11 +69,13 @@ from opaq.product.machine import (
     MemoryMachine,
     PresentState,
     RecentStates,
+    SideBySide,
     StateAtTime,
     StatelessMachine,
     VisitFlag,
     Window,
     draw,
+    split_digits,
 )
 from opaq.spec.memory_part import joint_actions
 
@@ -93,6 +109,13 @@ def _automaton_machine(automaton: Automaton, mdp: MDP) -> AutomatonMachine:
 @track_secret.register
 def _(secret: LastState, mdp: MDP, horizon: int) -> SecretTracker:
     """Z = class of s_T: no memory is needed."""
+    classes = secret.classes
+    return SecretTracker(StatelessMachine(), classes.names, lambda nodes, states: classes.of_state[states])
+
+
+@track_secret.register
+def _(secret: Trajectory, mdp: MDP, horizon: int) -> SecretTracker:
+    """W_t = class of s_t at every time: no memory is needed."""
     classes = secret.classes
     return SecretTracker(StatelessMachine(), classes.names, lambda nodes, states: classes.of_state[states])
 
@@ -141,6 +164,19 @@ def _(secret: Language, mdp: MDP, horizon: int) -> SecretTracker:
     return SecretTracker(machine, ("no", "yes"), lambda nodes, states: accepts[nodes], names)
 
 
+@track_secret.register
+def _(secret: Jointly, mdp: MDP, horizon: int) -> SecretTracker:
+    """Z = the values of several secrets at once: their machines side by side."""
+    parts = [track_secret(one, mdp, horizon) for one in secret.secrets]
+    machine, sizes = SideBySide(tuple(part.machine for part in parts)), [len(part.values) for part in parts]
+
+    def value(nodes: IntArray, states: IntArray) -> IntArray:
+        held = zip(parts, machine.split(nodes), strict=True)
+        return np.ravel_multi_index([part.value(own, states) for part, own in held], sizes)
+
+    return SecretTracker(machine, secret.join([part.values for part in parts]), value)
+
+
 @dataclass(frozen=True, slots=True)
 class ObserverTracker:
     """Follows an observer: o_t ~ E(o | n_t, s_t), where n is the machine's node."""
@@ -150,6 +186,8 @@ class ObserverTracker:
     emission: Callable[[IntArray, IntArray], SparseRows]  # (nodes, states) -> [position, observation]
     window: Window | None = None  # of the last observations, where nodes keep one: it is node % window.size
     memoryless: bool = False  # whether the machine's next node does not depend on the one before
+    parts: tuple[ObserverTracker, ...] = ()  # of observers that are together, in the order of their machine's nodes
+    belief: Callable[[IntArray], IntArray] | None = None  # nodes -> nodes of the belief graph that reads along, if any
 
 
 @singledispatch
@@ -181,6 +219,35 @@ def _(observer: Observer, mdp: MDP) -> ObserverTracker:
         return SparseRows.from_entries(owner[case], joint, weights, shape=(states.size, len(names)))
 
     return ObserverTracker(LastAction(kind_of), names, emission, memoryless=True)
+
+
+@track_observer.register
+def _(observer: Together, mdp: MDP) -> ObserverTracker:
+    """Track observers that are together: their machines side by side, and the product of their channels."""
+    return _join([track_observer(part, mdp) for part in observer.parts.values()], observer.observations)
+
+
+def _join(parts: Sequence[ObserverTracker], observations: tuple[str, ...]) -> ObserverTracker:
+    """Return the tracker of several observers at once; observation number in mixed radix, the last changing first."""
+    machine = SideBySide(tuple(part.machine for part in parts))
+
+    def emission(nodes: IntArray, states: IntArray) -> SparseRows:
+        held = machine.split(nodes)
+        return join_channels([part.emission(own, states) for part, own in zip(parts, held, strict=True)])
+
+    return ObserverTracker(machine, observations, emission, parts=tuple(parts))
+
+
+def join_channels(tables: Sequence[SparseRows]) -> SparseRows:
+    """Return the product channel of several [case, observation] tables, the observation of the last changing first."""
+    joint = tables[0]
+    for table in tables[1:]:
+        entry, other = expand_rows(table.starts, joint.row_of_entry())
+        columns = joint.columns[entry].astype(np.int64) * table.num_columns + table.columns[other]
+        shape = (table.num_rows, joint.num_columns * table.num_columns)
+        values = joint.values[entry] * table.values[other]
+        joint = SparseRows.from_entries(joint.row_of_entry()[entry], columns, values, shape=shape)
+    return joint
 
 
 def _state_tracker(observer: Observer) -> ObserverTracker:
@@ -254,11 +321,11 @@ class BeliefSteps:
     steps: IntArray  # [node + 1, observation] -> node + 1
 
     @classmethod
-    def of(cls, condition: BeliefNode, observations: tuple[str, ...]) -> BeliefSteps:
+    def of(cls, read: BeliefGraph, observations: tuple[str, ...]) -> BeliefSteps:
         """Return the steps of a graph for the observations of a problem; InputError where it does not read them all."""
-        graph = condition.graph.reads(observations)
+        graph = read.reads(observations)
         if graph is None:
-            known = set(condition.graph.observations)
+            known = set(read.observations)
             missing = next(name for name in observations if name not in known)
             message = f"the belief graph does not know the observation '{missing}'"
             raise InputError([Fault("policy.conditions_on", message, "use the problem that the policy was made for")])
@@ -276,38 +343,48 @@ class BeliefSteps:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What is kept of the observations: the last of them and, in front of these, the node of a belief graph."""
+    """What is kept of the observations: the last of them and, in front of these, the nodes of belief graphs."""
 
     window: Window
-    beliefs: BeliefSteps | None = None
+    beliefs: tuple[BeliefSteps, ...] = ()  # that of the policy before that of the observer
 
     @property
     def size(self) -> int:
         """Windows times nodes."""
-        return self.window.size * (1 if self.beliefs is None else self.beliefs.size)
+        return self.window.size * math.prod(steps.size for steps in self.beliefs)
 
     def append(self, records: IntArray, things: IntArray) -> IntArray:
         """Return records [case] after one more observation each, things [case]."""
-        if self.beliefs is None:
-            return self.window.append(records, things)
         nodes, windows = np.divmod(records, self.window.size)
-        return self.beliefs.append(nodes, things) * self.window.size + self.window.append(windows, things)
+        after, unit = self.window.append(windows, things), self.window.size
+        for steps in self.beliefs:
+            nodes, node = np.divmod(nodes, steps.size)
+            after, unit = after + unit * steps.append(node, things), unit * steps.size
+        return after
+
+    def last_belief(self, records: IntArray) -> IntArray:
+        """Return the nodes [case] of the last belief graph."""
+        return np.asarray(records % self.size // (self.size // self.beliefs[-1].size)) - 1
 
 
-def _record_observations(observer: ObserverTracker, length: int, belief: BeliefNode | None = None) -> ObserverTracker:
+def _record_observations(
+    observer: ObserverTracker, length: int, beliefs: Sequence[BeliefSteps] = ()
+) -> ObserverTracker:
     """Return a tracker of the same observer that keeps its last `length` observations in the product.
 
     Policies that look at observations need them in the state; emission is then deterministic: the newest one kept.
-    belief: a condition whose node is kept beside them.
+    beliefs: belief graphs whose nodes are kept beside them.
     """
     window = Window(length, len(observer.observations))
-    record = _Record(window, None if belief is None else BeliefSteps.of(belief, observer.observations))
+    record = _Record(window, tuple(beliefs))
 
     def emission(nodes: IntArray, states: IntArray) -> SparseRows:
         shape = (nodes.size, window.num_things)
         return SparseRows.from_entries(np.arange(nodes.size), window.newest(nodes), np.ones(nodes.size), shape=shape)
 
-    return ObserverTracker(_ObservationRecorder(observer, record), observer.observations, emission, window)
+    machine = _ObservationRecorder(observer, record)
+    belief = record.last_belief if beliefs else None
+    return ObserverTracker(machine, observer.observations, emission, window, parts=observer.parts, belief=belief)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,25 +429,106 @@ class _ObservationRecorder:
 
 @dataclass(frozen=True, slots=True)
 class TrackerContext:
-    """The problem and the trackers of its secret and its observer, which conditions refer to.
+    """The problem and the trackers of its secrets and its observers, which conditions refer to.
 
-    Where a policy looks at observations, the observer's tracker keeps as many of them as the longest condition needs.
+    Where a policy looks at observations, the tracker of the observer whose they are keeps as many of them as the
+    longest condition needs. It is the first observer, which need not be the one that answers are about: that one then
+    shares what it sees of the same observers, and has a part of the product for the rest.
     """
 
     problem: Problem
-    secret: SecretTracker
-    observer: ObserverTracker
+    secret: SecretTracker  # that answers are about
+    automaton: SecretTracker  # whose automaton a policy may look at
+    observer: ObserverTracker  # of the part OBSERVER
+    watcher: ObserverTracker | None  # of the part WATCHER: what the observer that answers are about sees beside
+    shared: tuple[int, ...] | None  # which parts of `observer`, then of `watcher`, it sees; None: all of `observer`
+    observations: tuple[str, ...]  # of the observer that answers are about
 
     @classmethod
-    def of(cls, problem: Problem, policy_class: PolicyClass) -> TrackerContext:
-        """Track the problem's secret and observer for policies of a class."""
+    def of(cls, problem: Problem, policy_class: PolicyClass, assumed: BeliefGraph | None = None) -> TrackerContext:
+        """Track the problem's secrets and observers for policies of a class.
+
+        assumed: reads the observations of the observer that answers are about, and is followed in the product.
+        """
         secret = track_secret(problem.secret, problem.mdp, problem.horizon)
-        observer = track_observer(problem.observer, problem.mdp)
+        own, automaton = track_observer(problem.observer, problem.mdp), secret
+        if problem.policy_secret is not problem.secret:
+            automaton = track_secret(problem.policy_secret, problem.mdp, problem.horizon)
         needed = [_window_length(one, problem) for one in policy_class.conditions if isinstance(one, Observations)]
         belief = next((one for one in policy_class.conditions if isinstance(one, BeliefNode)), None)
+        reads = () if assumed is None else (BeliefSteps.of(assumed, own.observations),)
         if not needed and belief is None:
-            return cls(problem, secret, observer)
-        return cls(problem, secret, _record_observations(observer, max(needed, default=1), belief))
+            observer = _record_observations(own, 1, reads) if reads else own
+            return cls(problem, secret, automaton, observer, None, None, own.observations)
+        first = problem.policy_observer
+        seen = own if first == problem.for_ else track_observer(problem.observers[first], problem.mdp)
+        mine, theirs = (_bases(problem, name) for name in (problem.for_, first))
+        steps = [] if belief is None else [BeliefSteps.of(belief.graph, seen.observations)]
+        if mine == theirs:
+            observer = _record_observations(seen, max(needed, default=1), (*steps, *reads))
+            return cls(problem, secret, automaton, observer, None, None, own.observations)
+        rest, watcher = [name for name in mine if name not in theirs], None
+        if reads and rest and len(rest) < len(mine):
+            message = "an observer that assumes sees what the policy looks at, and more"
+            raise InputError([Fault("policy.conditions_on", message, "let policies look at none of its observations")])
+        if reads and not rest:  # what it reads is part of what is recorded
+            sizes = [len(part.observations) for part in seen.parts]
+            digits = split_digits(np.arange(len(seen.observations)), sizes)
+            read = np.ravel_multi_index(
+                [digits[theirs.index(name)] for name in mine], [sizes[theirs.index(name)] for name in mine]
+            )
+            steps.append(BeliefSteps(reads[0].steps[:, read]))
+        observer = _record_observations(seen, max(needed, default=1), steps)
+        if rest:
+            trackers = [track_observer(problem.observers[name], problem.mdp) for name in rest]
+            watcher = _join(trackers, own.observations if len(rest) == len(mine) else ())
+            watcher = _record_observations(watcher, 1, reads) if reads else watcher
+        both = [*theirs, *rest]
+        return cls(
+            problem, secret, automaton, observer, watcher, tuple(both.index(name) for name in mine), own.observations
+        )
+
+    def emission(self, nodes: Mapping[str, IntArray], states: IntArray) -> SparseRows:
+        """Return [product state, observation]: what the observer that answers are about sees.
+
+        nodes: part -> [product state]. states: [product state] -> model state.
+        """
+        recorded = self.observer.emission(nodes[OBSERVER], states)
+        if self.shared is None:
+            return recorded
+        tables = _split_channel(recorded, [len(part.observations) for part in self.observer.parts or (self.observer,)])
+        if self.watcher is not None:
+            more = self.watcher.emission(nodes[WATCHER], states)
+            if set(self.shared).isdisjoint(range(len(tables))):
+                return more
+            held = self.watcher.machine
+            assert isinstance(held, SideBySide)
+            parts = zip(self.watcher.parts, held.split(nodes[WATCHER]), strict=True)
+            tables += [part.emission(own, states) for part, own in parts]
+        return join_channels([tables[index] for index in self.shared])
+
+    def beliefs(self, nodes: Mapping[str, IntArray]) -> IntArray | None:
+        """Return [product state] -> node of the graph that the observer reads by; None where it assumes nothing."""
+        for tracker, part in ((self.watcher, WATCHER), (self.observer, OBSERVER)):
+            if tracker is not None and tracker.belief is not None:
+                return tracker.belief(nodes[part])
+        return None
+
+
+def _bases(problem: Problem, name: str) -> list[str]:
+    """Return the names of the observers that an observer is made of: its own, unless it is several together."""
+    observer = problem.observers[name]
+    return list(observer.parts) if isinstance(observer, Together) else [name]
+
+
+def _split_channel(table: SparseRows, sizes: Sequence[int]) -> list[SparseRows]:
+    """Return the parts of a joint channel whose rows are all certain, one table [case, observation] each."""
+    cases, digits = np.arange(table.num_rows), split_digits(table.columns.astype(np.int64), sizes)
+    ones = np.ones(cases.size)
+    return [
+        SparseRows.from_entries(cases, digit, ones, shape=(cases.size, size))
+        for digit, size in zip(digits, sizes, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,11 +569,12 @@ def _(condition: Time, context: TrackerContext) -> ConditionTracker:
 @track_condition.register
 def _(condition: AutomatonState, context: TrackerContext) -> ConditionTracker:
     """Follow the state of the secret's automaton, which the product has already; InputError for secrets without one."""
-    names = context.secret.nodes
+    names = context.automaton.nodes
     if not names:
         message = f"'{condition.key}' needs a secret with an automaton"
         raise InputError([Fault("policy.conditions_on", message, "use another condition or another secret")])
-    return ConditionTracker(context.secret.machine, names.__getitem__, part=SECRET)
+    part = SECRET if context.automaton is context.secret else None
+    return ConditionTracker(context.automaton.machine, names.__getitem__, part=part)
 
 
 @track_condition.register
@@ -459,7 +618,7 @@ def _(condition: BeliefNode, context: TrackerContext) -> ConditionTracker:
     """Follow the node of a belief graph, which the observer's recorder keeps before the last observations."""
     observer, nodes = context.observer, condition.graph.nodes
     assert observer.window is not None
-    steps = BeliefSteps.of(condition, observer.observations)
+    steps = BeliefSteps.of(condition.graph, observer.observations)
     return ConditionTracker(
         observer.machine, lambda node: nodes[node - 1], part=OBSERVER, window=steps, stride=observer.window.size
     )

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 MOST_RUNS = 200
 _MEASURING = 0.6  # of the time where it is limited
+_MOST_PAIRS = 12  # secrets x observers up to which a page holds a page for each
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -185,8 +186,34 @@ def make_report(
             except (StoppedError, BudgetError) as error:
                 left_out.append(f"the {kind} is left out: {error}")
         data = with_answers(data, measurement, answers) if wanted else data
+        pairs = dict[str, str]()
+        if 1 < len(problem.figures) <= _MOST_PAIRS:
+            tell("replaying runs for the other observers")
+            pairs = _other_pages(inputs, runs=runs, seed=seed, stop=stopper)
     tell("writing the page")
-    return Report(data, render_report(data), tuple(left_out))
+    return Report(data, render_report(data, pairs), tuple(left_out))
+
+
+def _other_pages(inputs: ReportInputs, *, runs: int | None, seed: int, stop: Stop) -> dict[str, str]:
+    """Return secret and observer in words -> the page about them, empty of the own pair; those not done in time lack.
+
+    inputs: of the report. runs, seed: as in `make_report`.
+    """
+    product, pages = inputs.product, dict[str, str]()
+    for pair in product.problem.figures:
+        title = f"{pair.of} for {pair.for_}"
+        if (pair.of, pair.for_) == (product.problem.of, product.problem.for_):
+            pages[title] = ""
+            continue
+        try:
+            stop.check()
+            about = compile_problem(product.problem.about(of=pair.of, for_=pair.for_), product.policy_class, stop=stop)
+            measured = measure_product(about, inputs.pi, stop=stop)
+            other = replace(inputs, product=about, measurement=measured, answers=GivenAnswers.of(None, None, None))
+            pages[title] = render_report(report_data(other, runs=runs, seed=seed, stop=stop))
+        except (StoppedError, BudgetError):
+            continue
+    return pages if len(pages) > 1 else {}
 
 
 def _problem_text(problem: Problem) -> str:

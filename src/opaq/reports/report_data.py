@@ -15,6 +15,7 @@ import numpy as np
 from opaq.codec import encode
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy
+from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import entropy
 from opaq.opacity.measure import Measurement
 from opaq.opacity.over_time import Confidences, OpacityOverTime, knowledge_over_time
@@ -25,7 +26,7 @@ from opaq.reports.grid import GridView, PolicyView, Shares
 from opaq.reports.limits import LIMITS, ReportLimits
 from opaq.reports.model_picture import model_to_dict
 from opaq.reports.text.sentences import answer_sentence, question_sentence
-from opaq.simulation.replay import BeliefTrace, draw_conditional_runs, trace_beliefs
+from opaq.simulation.replay import BeliefTrace, draw_conditional_runs, reconstruct_runs, trace_beliefs
 from opaq.simulation.runs import Run, simulate_product
 from opaq.spec.policy_table import policy_to_dict
 from opaq.stop import Stop
@@ -77,7 +78,10 @@ def _runs_of_report(
         limits.states_per_step(steps),
         limits.secrets_per_step(steps, len(product.secret_values)),
     )
-    replays = [writer.steps(trace) for trace in _traces(product, pi, [one.run for one in annotated])]
+    shown = [one.run for one in annotated]
+    guesses = reconstruct_runs(product, pi, shown)
+    traces = zip(_traces(product, pi, shown), guesses, strict=True)
+    replays = [writer.steps(trace, guess) for trace, guess in traces]
     return replays, [_info(one) for one in annotated]
 
 
@@ -148,8 +152,11 @@ class _StepWriter:
     most_states: int
     most_secrets: int
 
-    def steps(self, trace: BeliefTrace) -> list[dict[str, Any]]:
-        """Return every step of one run: time, state, action, observation, beliefs, and the entropy in bits."""
+    def steps(self, trace: BeliefTrace, guesses: Sequence[str | None]) -> list[dict[str, Any]]:
+        """Return every step of one run: time, state, action, observation, beliefs, and the entropy in bits.
+
+        guesses: [time], of a trajectory: what the most likely run has at that time. It stands beside the true word.
+        """
         run = trace.run
         return [
             {
@@ -160,6 +167,7 @@ class _StepWriter:
                 **self._belief(trace.secrets[time]),
                 **self._states(trace.states[[time]]),
                 "entropy": entropy(trace.secrets[time]),
+                **self._guess(state, guesses[time]),
             }
             for time, (state, action, seen) in enumerate(zip(run.states, run.actions, run.observations, strict=True))
         ]
@@ -168,6 +176,14 @@ class _StepWriter:
         """Return the model's action; with a free memory, rows choose pairs (action, next node)."""
         actions = self.product.problem.mdp.actions
         return actions[self.product.actions.index(name) * len(actions) // len(self.product.actions)]
+
+    def _guess(self, state: str, guess: str | None) -> dict[str, Any]:
+        """Return the true word of a moment and that of the most likely run; nothing where no trajectory is secret."""
+        problem = self.product.problem
+        if guess is None or not isinstance(problem.secret, Trajectory):
+            return {}
+        classes = problem.secret.classes
+        return {"word": classes.names[classes.of_state[problem.mdp.state_index()[state]]], "guess": guess}
 
     def _belief(self, shares: FloatArray) -> dict[str, Any]:
         """Return the belief over secret values: all of them, or the likeliest and the probability of the rest."""

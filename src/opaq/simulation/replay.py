@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,16 +17,18 @@ from scipy.sparse import csr_array, vstack
 
 from opaq.beliefs.returns import transition_matrix
 from opaq.beliefs.secret_prediction import backward_cost, forward_cost, predict_secret
-from opaq.codec import Result, encode
+from opaq.codec import Result, encode, if_known
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import Fault, InputError, check_numbers, check_types
 from opaq.model.arrays import ContentEq, FloatArray, IntArray
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.model.secret import Trajectory
 from opaq.opacity.filtering import filter_states, filter_together
+from opaq.opacity.guessing import likeliest_paths
 from opaq.opacity.policies import compile_for_policy
 from opaq.product.compile import Product
-from opaq.simulation.runs import MOST_RUNS, Run, simulate_product
+from opaq.simulation.runs import MOST_RUNS, Run, secret_of_run, simulate_product
 from opaq.simulation.sampling import draw_index
 
 if TYPE_CHECKING:
@@ -64,8 +66,20 @@ def trace_beliefs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tupl
 def _filter_and_predict(
     product: Product, pi: FloatArray, runs: Sequence[Run]
 ) -> tuple[list[tuple[IntArray, Any]], list[FloatArray]]:
-    """Return the beliefs of `filter_together`, and for every run P(Z = z | o_0 .. o_t) as [time, secret value]."""
+    """Return the beliefs of `filter_together`, and for every run P(Z = z | o_0 .. o_t) as [time, secret value].
+
+    Of a trajectory it is P(W_t = w | o_0 .. o_t), the word of the state at that time.
+    """
     beliefs = filter_together(product, pi, [run.observations for run in runs])
+    if isinstance(product.problem.secret, Trajectory):  # of a whole run, the word of the present
+        process = product.process
+        entries = (np.ones(process.num_states), (np.arange(process.num_states), process.secret))
+        words = csr_array(entries, shape=(process.num_states, process.num_secrets))
+        told = [np.zeros((len(run.observations), process.num_secrets)) for run in runs]
+        for time, (numbers, block) in enumerate(beliefs):
+            for number, row in zip(numbers, (block @ words).toarray(), strict=True):
+                told[number][time] = row
+        return beliefs, told
     secrets = [np.zeros((len(run.observations), product.process.num_secrets)) for run in runs]
     backwards = backward_cost(product.process) <= forward_cost(product.process, _FEW)
     for time, first, rows in predict_secret(product.process, pi, [block for _, block in beliefs], backwards=backwards):
@@ -135,6 +149,8 @@ def _draw_conditional_run(
 def _known_secret(product: Product, states: Sequence[int]) -> str:
     """Return the secret at the end of the run, or what it is certain to be; empty where that is still open."""
     process, last = product.process, states[-1]
+    if isinstance(product.problem.secret, Trajectory):
+        return secret_of_run(product, np.array(states)) if len(states) == process.horizon + 1 else ""
     value = process.secret[last] if len(states) == process.horizon + 1 else process.settled[last]
     return product.secret_values[value] if value >= 0 else ""
 
@@ -207,7 +223,10 @@ class ReplayStep(ContentEq):
     state: the state at that time.
     action: the action taken then.
     observation: what the observer sees then.
-    belief: secret value -> P(value | observations so far), of the secret of the whole run.
+    belief: secret value -> P(value | observations so far), of the secret of the whole run; of a trajectory, of what is
+        secret about the state at that time.
+    guess: of a trajectory: what is secret about the state at that time in the most likely run, given all that was
+        observed; left out elsewhere.
     """
 
     time: int
@@ -215,6 +234,7 @@ class ReplayStep(ContentEq):
     action: str
     observation: str
     belief: Mapping[str, float]
+    guess: str | None = field(default=None, metadata=if_known())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -378,17 +398,29 @@ def filter(
 def replay_runs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> tuple[Replay, ...]:
     """Replay runs of a compiled problem for an observer who expects a policy vector [slot]."""
     _, secrets = _filter_and_predict(product, pi, runs)
-    return tuple(_build_replay(product, run, shares) for run, shares in zip(runs, secrets, strict=True))
+    guesses = reconstruct_runs(product, pi, runs)
+    each = zip(runs, secrets, guesses, strict=True)
+    return tuple(_build_replay(product, run, shares, guess) for run, shares, guess in each)
 
 
-def _build_replay(product: Product, run: Run, posteriors: FloatArray) -> Replay:
-    """Return a run step by step with its posteriors [time, secret value]."""
+def reconstruct_runs(product: Product, pi: FloatArray, runs: Sequence[Run]) -> list[tuple[str | None, ...]]:
+    """Return per run and time what the most likely run, given all observations, has of a trajectory; else None."""
+    if not isinstance(product.problem.secret, Trajectory):
+        return [(None,) * len(run.observations) for run in runs]
+    number = {name: index for index, name in enumerate(product.observations)}
+    seen = [np.array([number[name] for name in run.observations], dtype=np.int64) for run in runs]
+    paths = likeliest_paths(product.process, pi, seen)
+    return [tuple(product.secret_values[word] for word in product.process.secret[path]) for path in paths]
+
+
+def _build_replay(product: Product, run: Run, posteriors: FloatArray, guesses: Sequence[str | None]) -> Replay:
+    """Return a run step by step with its posteriors [time, secret value] and guesses [time]."""
     blank = ("",) * len(run.observations)
-    moments = zip(run.states or blank, run.actions or blank, run.observations, posteriors, strict=True)
+    moments = zip(run.states or blank, run.actions or blank, run.observations, posteriors, guesses, strict=True)
     return Replay(
         tuple(
-            ReplayStep(time, state, action, seen, dict(zip(product.secret_values, shares.tolist(), strict=True)))
-            for time, (state, action, seen, shares) in enumerate(moments)
+            ReplayStep(time, state, action, seen, dict(zip(product.secret_values, shares.tolist(), strict=True)), guess)
+            for time, (state, action, seen, shares, guess) in enumerate(moments)
         ),
         run.secret,
     )

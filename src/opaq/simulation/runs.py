@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from opaq.errors import check_numbers
-from opaq.model.arrays import FloatArray, ShortRepr
+from opaq.model.arrays import FloatArray, IntArray, ShortRepr
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
+from opaq.model.secret import Trajectory
 from opaq.opacity.policies import compile_for_policy
 from opaq.product.compile import Product
 from opaq.simulation.sampling import sample_runs
@@ -51,7 +52,7 @@ def simulate(
 def simulate_product(product: Product, pi: FloatArray, *, count: int, rng: np.random.Generator) -> tuple[Run, ...]:
     """Draw independent runs of a policy vector [slot] of a product, in the user's names."""
     sampled = sample_runs(product.process, pi, count=count, rng=rng)
-    mdp, process = product.problem.mdp, product.process
+    mdp = product.problem.mdp
     states, actions = np.array(mdp.states, dtype=object), np.array(product.actions, dtype=object)
     observations = np.array(product.observations, dtype=object)
     return tuple(
@@ -59,7 +60,14 @@ def simulate_product(product: Product, pi: FloatArray, *, count: int, rng: np.ra
             states=tuple(states[product.state_of[visited]]),
             actions=tuple(actions[product.slot_action[slots]]),
             observations=tuple(observations[seen]),
-            secret=product.secret_values[process.secret[visited[-1]]],
+            secret=secret_of_run(product, visited),
         )
         for visited, slots, seen in zip(sampled.states, sampled.slots, sampled.observations, strict=True)
     )
+
+
+def secret_of_run(product: Product, visited: IntArray) -> str:
+    """Return the secret of a whole run, by its product states [time]; the words of a trajectory one after the other."""
+    words = product.process.secret[visited]
+    told = words if isinstance(product.problem.secret, Trajectory) else words[-1:]
+    return " -> ".join(product.secret_values[word] for word in told)

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opaq.beliefs.returns import return_gradient, secret_distribution
 from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
-from opaq.model.uncertainty import entropy
-from opaq.opacity.exact import evaluate
-from opaq.opacity.sampled import estimate_thinned
-from opaq.product.process import LARGEST_LOGIT, HiddenProcess
+from opaq.product.process import LARGEST_LOGIT
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
 from opaq.solvers.strategy import Solver, Status, Trace
@@ -62,12 +58,12 @@ class Candidate(ContentEq):
         return float(self.slack.min()) > float(other.slack.min())
 
 
-def has_no_secret(process: HiddenProcess, theta: FloatArray) -> bool:
+def has_no_secret(objective: Objective, theta: FloatArray) -> bool:
     """Return whether (nearly) all runs of a policy have one value of the secret, so that it has nothing to hide.
 
     theta: [slot], logits.
     """
-    return entropy(secret_distribution(process, process.softmax(theta))) <= NO_SECRET
+    return objective.target.prior(objective.process.softmax(theta), stop=Stop())[0] <= NO_SECRET
 
 
 def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None) -> Candidate:
@@ -80,21 +76,20 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
         counts as nothing. Without it the objective's own stop holds, and StoppedError is raised when it is requested.
     """
     theta = repair(objective, theta)
-    process, leaf, pi = objective.process, objective.leaf, objective.process.softmax(theta)
+    process, target, pi = objective.process, objective.target, objective.process.softmax(theta)
     error, beliefs, dropped = 0.0, 0, 0.0
     if objective.gradients == "sampled" and within is None:
         rng = np.random.default_rng(_JUDGING_SEED)
         nodes = max(_JUDGING_NODES // max(process.horizon, 1), _LEAST_NODES)
-        mean, deviation = estimate_thinned(process, pi, nodes=nodes, rng=rng, leaf=leaf, stop=objective.stop)
-        score, error = objective.sign * mean / leaf.scale, deviation / leaf.scale
+        mean, deviation = target.estimate(pi, nodes=nodes, rng=rng, stop=objective.stop)
+        score, error = objective.sign * mean / target.scale, deviation / target.scale
     else:
         stop = objective.stop if within is None else within
-        evaluated = evaluate(process, pi, leaves=(leaf,), budget=objective.budget, stop=stop)
-        amount, beliefs, dropped = evaluated.figures[leaf.name], evaluated.num_nodes, evaluated.dropped_mass
-        score = (amount.lower if objective.sign > 0 else -amount.upper) / leaf.scale
+        amount, beliefs, dropped = target.evaluate(pi, budget=objective.budget, stop=stop)
+        score = (amount.lower if objective.sign > 0 else -amount.upper) / target.scale
     if within is None:
         objective.stop.check()
-    slack = objective.slack(theta)
+    slack = (objective if within is None else replace(objective, stop=within)).slack(theta)
     if (slack < 0.0).any():
         slack = slack + np.where(slack < 0.0, objective.tolerances(process.softmax(theta)), 0.0)
     slack = np.asarray(slack / np.maximum(1.0, np.abs(objective.thresholds())))
@@ -115,13 +110,9 @@ def repair(objective: Objective, theta: FloatArray) -> FloatArray:
         if (slack / scales).min() < -_MAX_DEFICIT:
             return first
         missed = slack < 1e-9 * scales
-        slopes = [
-            return_gradient(objective.process, theta, payoff)[1]
-            for payoff, wanted in zip(objective.requirements(), missed, strict=True)
-            if wanted
-        ]
+        slopes = objective.slack_gradients(theta)[1][missed]
         aim = np.maximum(-slack[missed], 0.0) * (1.0 + 1e-6) + _MARGIN * scales[missed]
-        step = np.linalg.lstsq(np.array(slopes), aim, rcond=None)[0]
+        step = np.linalg.lstsq(slopes, aim, rcond=None)[0]
         theta = np.clip(theta + step, -LARGEST_LOGIT, LARGEST_LOGIT)
     return theta
 

@@ -90,7 +90,7 @@ def parse_class(text: str, problem: Problem) -> PolicyClass:
     where, faults = f"policy class '{text.strip()}'", Faults()
     entries = [entry for name in names if (entry := _condition(name, problem, where, faults)) is not None]
     noted = Faults()
-    read = build_policy_class(entries, problem.mdp, secret=problem.secret, faults=noted) if entries else None
+    read = build_policy_class(entries, problem.mdp, secret=problem.policy_secret, faults=noted) if entries else None
     faults.errors += [Fault(where, fault.message, fault.advice) for fault in noted.errors]
     faults.raise_if_any()
     if read is None:
@@ -155,13 +155,13 @@ def check_class(given: object, problem: Problem) -> PolicyClass:
     if not isinstance(given, PolicyClass):
         finding = f"is of the type {type(given).__name__}"
         raise InputError([Fault("policy class", finding, "give a name such as 'state,time', or a PolicyClass")])
-    names = Scope.of(problem.mdp, has_automaton=isinstance(problem.secret, Language))
+    names = Scope.of(problem.mdp, has_automaton=isinstance(problem.policy_secret, Language))
     return read_with_faults(read_policy_class, names.cursor(given, f"policy class '{class_name(given)}'"), None)
 
 
 def default_classes(problem: Problem) -> tuple[PolicyClass, ...]:
     """Return the ladder of a problem: from the state alone to a clock and free memories, with its own class."""
-    known: list[Condition] = [AutomatonState()] if isinstance(problem.secret, Language) else []
+    known: list[Condition] = [AutomatonState()] if isinstance(problem.policy_secret, Language) else []
     known += [StartState()] if np.count_nonzero(problem.mdp.start) > 1 else []
     plain = [(CurrentState(),), *((CurrentState(), one) for one in known)]
     timed = [(*conditions, Time()) for conditions in plain] if problem.horizon > 0 else []

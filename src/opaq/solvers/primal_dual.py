@@ -52,7 +52,7 @@ class PrimalDual:
 
     def init(self, objective: Objective, theta: FloatArray, *, index: int = 0) -> PrimalDualState:
         """Begin at the logits given with multipliers 0."""
-        return PrimalDualState(theta, np.zeros(len(objective.requirements())), 0)
+        return PrimalDualState(theta, np.zeros(objective.scales.size), 0)
 
     def step(
         self, objective: Objective, state: PrimalDualState, rng: np.random.Generator

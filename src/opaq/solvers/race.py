@@ -149,7 +149,7 @@ class _Race:
     def _lacks_secret(self, index: int) -> bool:
         """Return whether the best policy of a start has nothing to hide, though others may and are asked for."""
         best, objective = self._results[index].best, self._objective
-        if objective.sign < 0 or best is None or not has_no_secret(objective.process, best.theta):
+        if objective.sign < 0 or best is None or not has_no_secret(objective, best.theta):
             return False
         return len(possible_secrets(objective.product)) > 1
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from opaq.beliefs.dynamic_program import largest_return
 from opaq.beliefs.graph import Budget
-from opaq.beliefs.returns import expected_return, largest_absolute_payoff, rounding_share
+from opaq.beliefs.returns import EQUAL, expected_return, largest_absolute_payoff, rounding_share
 from opaq.codec import Result, flat, key, live
 from opaq.display import NotebookView, data_frame
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types
@@ -35,6 +35,7 @@ from opaq.model.problem import Problem
 from opaq.opacity import sampled
 from opaq.opacity.amount import Amount
 from opaq.opacity.exact import policy_slope
+from opaq.opacity.functionals import Leaf
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.opacity.policies import as_policy, compile_for_policy
 from opaq.product.compile import Product, compile_problem
@@ -119,16 +120,13 @@ class Search:
         warm: the policy that the first start begins from. Raises StoppedError when `stop` is requested meanwhile.
         """
         product = compile_problem(problem, policy_class, stop=stop)
-        count = plan_cuts(product.process, budget=options.budget, stop=stop)
+        objective = Objective(product, samples=options.samples or factory.samples, budget=options.budget, stop=stop)
+        views = {id(view): view for figure in objective.figures for view in figure.views} or {0: product.process}
+        counts = [plan_cuts(view, budget=options.budget, stop=stop) for view in views.values()]
+        count = max(counts, key=lambda each: each.beliefs)
         gradients = _gradients(options, factory, count)
         cuts = count.cuts if options.gradients == "auto" and factory.cuts_if_large else ()
-        objective = Objective(
-            product,
-            gradients=gradients,
-            samples=options.samples or factory.samples,
-            budget=options.budget,
-            stop=stop,
-        )
+        objective = replace(objective, gradients=gradients)
         attainable = tuple(_attainable(objective))
         settings = {name: getattr(options, name) for name in factory.options}
         many = has_many_optima(policy_class)
@@ -239,13 +237,17 @@ def _attainable(objective: Objective) -> Iterator[Attainable]:
         most = largest_return(process, payoff, stop=objective.stop)
         rounding = 6.0 * rounding_share(process) * largest_absolute_payoff(process, payoff)
         yield Attainable(payoff.name, most, float(payoff.threshold or 0.0), rounding)
+    for limit in objective.limits:
+        if limit.sign > 0:
+            yield Attainable(limit.name, limit.figure.bounds[1], limit.threshold, EQUAL)
 
 
 def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArray:
     """Return [requirement]: its size, how far the largest return is from the uniform policy's or from 0; else 1."""
     process = objective.process
     uniform = [expected_return(process, process.uniform(), payoff) for payoff in objective.requirements()]
-    spans = [max(abs(most.largest - mean), abs(most.largest)) for most, mean in zip(attainable, uniform, strict=True)]
+    spans = [max(abs(most.largest - mean), abs(most.largest)) for most, mean in zip(attainable, uniform, strict=False)]
+    spans += [float(np.ptp(limit.figure.bounds)) for limit in objective.limits]
     return np.array([span if span > _LEAST_SIZE else 1.0 for span in spans])
 
 
@@ -341,7 +343,8 @@ def _tighten(measurement: Measurement, candidate: Candidate, objective: Objectiv
     possible is wanted, an upper one otherwise. A measurement in less time may know less.
     """
     opacity = measurement.opacity
-    other = measurement.of.name != "opacity"  # then the search has certified something else
+    target = objective.target
+    other = not isinstance(target, Leaf) or target.uncertainty.compiled != "opacity"  # that is certified
     if other or opacity.method == "exact" or objective.gradients == "sampled":
         return measurement
     bound = abs(candidate.score)
@@ -360,8 +363,8 @@ class StartSummary(ShortRepr):
     """How one start of a search ended.
 
     index: its position among the starts.
-    kind: where it began: "uniform", "random", "return-optimal", "secret", "blended", "feasible", "warm", "lifted"
-        (a policy of a coarser class), "perturbed" (one close to that) or another word of the solver.
+    kind: where it began: "uniform", "random", "return-optimal", "secret", "program", "blended", "feasible", "warm",
+        "lifted" (a policy of a coarser class), "perturbed" (one close to that) or another word of the solver.
     status: how it ended, as the status of the whole search.
     value: what its best policy reaches of what the task is about, as the solver knows it; null: it has no policy.
     standard_error: of a value that is an estimate (sampled gradients); null of others.
@@ -707,9 +710,7 @@ def _gradients_used(search: Search, race: RaceResult, candidate: Candidate) -> G
 
 def _value_of_score(search: Search, score: float) -> float:
     """Return the uncertainty that a solver's score stands for: sign x scale x score."""
-    task = search.product.problem.task
-    scale = task.of.over(search.product.secret_values).scale
-    return float((-scale if task.minimise else scale) * score) + 0.0
+    return float(search.objective.sign * search.objective.scale * score) + 0.0
 
 
 def _summarise_start(search: Search, result: StartResult) -> StartSummary:
@@ -722,7 +723,7 @@ def _summarise_start(search: Search, result: StartResult) -> StartSummary:
         value=None if best is None else _value_of_score(search, best.score),
         standard_error=None if best is None else abs(_value_of_score(search, best.error)) or None,
         feasible=best is not None and best.feasible,
-        hides_nothing=best is not None and best.feasible and has_no_secret(search.product.process, best.theta),
+        hides_nothing=best is not None and best.feasible and has_no_secret(search.objective, best.theta),
         iterations=result.iterations,
         seconds=result.seconds,
         result=result,

@@ -1,4 +1,6 @@
-"""Where the starts of a solve begin, and policies that meet the task: exact returns only, no belief graph.
+"""Where the starts of a solve begin, and policies that meet the task: exact returns, and no belief graph.
+
+Only where the task limits figures, telling what meets it takes belief graphs.
 
 A solve runs several starts, since a local search finds local optima. They begin at a uniform policy, at one that earns
 much, at one that makes the secret itself uncertain (who has nothing to hide cannot climb), at random ones and, where
@@ -13,9 +15,10 @@ import numpy as np
 
 from opaq.beliefs.dynamic_program import greedy_policy, largest_return
 from opaq.beliefs.graph import Budget, Chain
-from opaq.beliefs.returns import EQUAL, expected_return, return_gradient, return_slope
+from opaq.beliefs.returns import EQUAL, return_slope
 from opaq.beliefs.unroll import unroll
 from opaq.model.arrays import FloatArray
+from opaq.opacity.functionals import Linear
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.natural import NaturalGradient
 from opaq.solvers.objective import Objective, PriorObjective
@@ -68,7 +71,7 @@ class Start:
     """One initial policy: its index among the starts, what kind it is, and its logits."""
 
     index: int
-    kind: str  # "uniform", "return-optimal", "secret", "blended", "random", "feasible" or "warm"
+    kind: str  # "uniform", "return-optimal", "secret", "program", "blended", "random", "feasible" or "warm"
     theta: FloatArray  # [slot]
 
 
@@ -80,15 +83,18 @@ def make_starts(
     kind: that of all starts, or "mixed": the first uniform, the second return-optimal, the third "secret" where opacity
         is maximised, the fifth "blended", halfway between return-optimal and random, the others random. Uniform and
         return-optimal ones carry a little noise, since exactly uniform may be a saddle. A "secret" one maximises H(Z),
-        the uncertainty of the secret before anything is observed, under the requirements. Where policies of the class
-        often have several local optima, every second random start is nearly deterministic: one with even odds forgets
-        what its memory holds, and ends where no memory is used.
+        the uncertainty of the secret before anything is observed, under the requirements; where the target is an
+        expected payoff, a "program" one, which is best by a dynamic program, takes its place. Where policies of the
+        class often have several local optima, every second random start is nearly deterministic: one with even odds
+        forgets what its memory holds, and ends where no memory is used.
     warm: a policy vector [slot] that takes the place of the first start.
     Raises StoppedError when the objective's stop is requested meanwhile.
     """
     process, begins = objective.process, list[Start]()
     many_optima = has_many_optima(objective.product.policy_class)
     mixed = {0: "uniform", 1: "return-optimal", 2: "secret" if objective.sign > 0 else "random", 4: "blended"}
+    if isinstance(objective.target, Linear):  # then a dynamic program knows what is best, or nearly
+        mixed[2] = "program"
     for index, child in enumerate(np.random.SeedSequence(seed).spawn(count)):
         each = mixed.get(index, "random") if kind == "mixed" else kind
         noise = np.random.default_rng(child).normal(size=process.num_slots)
@@ -96,6 +102,8 @@ def make_starts(
             theta = 0.05 * noise
         elif each == "return-optimal":
             theta = np.log(0.6 * _greedy(objective) + 0.4 * process.uniform()) + 0.05 * noise
+        elif each == "program":
+            theta = np.log(0.9 * _best_of_target(objective) + 0.1 * process.uniform()) + 0.05 * noise
         elif each == "secret":
             theta = _find_uncertain_secret(objective, 0.05 * noise)
         elif each == "blended":
@@ -112,6 +120,19 @@ def _greedy(objective: Objective) -> FloatArray:
     """Return a policy vector [slot] that earns much of the first requirement, or of the first payoff without any."""
     payoff = (objective.requirements() or objective.process.payoffs)[0]
     return greedy_policy(objective.process, payoff, weighting="times", stop=objective.stop)
+
+
+def _best_of_target(objective: Objective) -> FloatArray:
+    """Return a policy vector [slot] that reaches much of a target that is an expected payoff, by a dynamic program.
+
+    Where rows tell apart all that the program does, it is the best of all.
+    """
+    target = objective.target
+    assert isinstance(target, Linear)
+    payoff = replace(
+        target.payoff, slots=objective.sign * target.payoff.slots, final=objective.sign * target.payoff.final
+    )
+    return greedy_policy(target.process, payoff, weighting="times", stop=objective.stop)
 
 
 def _find_uncertain_secret(objective: Objective, noise: FloatArray) -> FloatArray:
@@ -249,27 +270,27 @@ class _Ascent:
     """
 
     def __init__(self, objective: Objective) -> None:
-        self.payoffs = objective.requirements()
-        self._process, self._thresholds = objective.process, objective.thresholds()
-        self._scales, self._tolerances = objective.scales, objective.tolerances
+        self._objective, self._process, self._scales = objective, objective.process, objective.scales
         self._stop = objective.stop
 
     def closest(self, pi: FloatArray) -> FeasibilityResult:
         """Return the policy with its worst slack; without requirements none is bad."""
-        values = np.array([expected_return(self._process, pi, payoff) for payoff in self.payoffs])
-        slack = values - self._thresholds
-        feasible = bool((slack >= 0.0).all() or (slack >= -self._tolerances(pi)).all())
+        slack = self._objective.slack_at(pi)
+        feasible = bool((slack >= 0.0).all() or (slack >= -self._objective.tolerances(pi)).all())
         return FeasibilityResult(pi, float((slack / self._scales).min(initial=np.inf)), feasible)
 
     def largest_slack(self) -> float:
         """Return the worst slack that no policy exceeds, by dynamic programming."""
-        most = np.array([largest_return(self._process, payoff) for payoff in self.payoffs])
-        return float(((most - self._thresholds) / self._scales).min(initial=np.inf))
+        objective = self._objective
+        payoffs = objective.requirements()
+        most = [largest_return(self._process, payoff) - float(payoff.threshold or 0.0) for payoff in payoffs]
+        most += [limit.most_slack for limit in objective.limits]
+        return float((np.array(most) / self._scales).min(initial=np.inf))
 
     def climb(self, pi: FloatArray) -> FeasibilityResult:
         """Return the policy with the largest worst slack that is reached from one policy."""
         theta = np.log(np.maximum(pi, _LEAST_PROBABILITY))
-        for sharpness in _SHARPNESS if len(self.payoffs) > 1 else _SHARPNESS[:1]:
+        for sharpness in _SHARPNESS if self._scales.size > 1 else _SHARPNESS[:1]:
             theta = self._rise(theta, sharpness)
         pi = self._process.softmax(theta)
         kept = np.where(pi > 1e-6, pi, 0.0)  # without actions that are hardly ever taken
@@ -335,10 +356,10 @@ class _Ascent:
         """
         self._stop.check()
         process = self._process
-        returns = [return_gradient(process, theta, payoff) for payoff in self.payoffs]
-        slack = (np.array([value for value, _ in returns]) - self._thresholds) / self._scales
+        slack, slopes = self._objective.slack_gradients(theta)
+        slack = slack / self._scales
         weights = np.exp(-sharpness * (slack - slack.min()))
-        slope = (weights / weights.sum() / self._scales) @ np.array([slope for _, slope in returns])
+        slope = (weights / weights.sum() / self._scales) @ slopes
         pi = process.softmax(theta)
         visited = np.repeat(row_visits(process, pi), np.diff(process.row_start)) * pi
         advantage = np.where(visited > 0, slope / np.where(visited > 0, visited, 1.0), 0.0)

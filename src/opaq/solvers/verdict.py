@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from opaq.beliefs.graph import STEP
-from opaq.beliefs.returns import expected_return, return_gradient
 from opaq.model.arrays import ContentEq, FloatArray
-from opaq.model.uncertainty import Shannon, Uncertainty
-from opaq.opacity import exact
+from opaq.model.uncertainty import Shannon
 from opaq.opacity.measure import Measurement
 from opaq.product.process import LARGEST_LOGIT, HiddenProcess
 from opaq.solvers.loop import NO_SECRET, Candidate, judge
@@ -106,7 +103,7 @@ def measure_first_order(objective: Objective, theta: FloatArray) -> _FirstOrder:
     process = objective.process
     theta = raise_probabilities(process, theta, LEAST_PROBABILITY)
     pi = process.softmax(theta)
-    point = objective.at(theta)
+    point = objective.at(theta, softness=objective.tie)
     size = np.maximum(1.0, np.abs(objective.thresholds()))
     active = np.abs(point.slack) <= _NEAR_ACTIVE * size
     by_score, by_slack = point.score_slope / pi, point.slack_slope / pi
@@ -119,7 +116,7 @@ def measure_first_order(objective: Objective, theta: FloatArray) -> _FirstOrder:
             best = residual, multipliers, gains
     assert best is not None
     residual, multipliers, gains = best
-    if residual > _tolerance(objective) and objective.leaf.smooth:
+    if residual > _tolerance(objective) and objective.smooth:
         residual = max(
             _probe_gains(objective, pi, multipliers, gains), float(multipliers @ np.maximum(point.slack, 0.0))
         )
@@ -149,16 +146,13 @@ def _probe_gains(objective: Objective, pi: FloatArray, multipliers: FloatArray, 
 
 
 def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -> float:
-    """Return score + multipliers x returns of a policy vector, by exact evaluation.
+    """Return score + multipliers x slacks of a policy vector, by exact evaluation.
 
     pi: [slot]. multipliers: [requirement]. Raises StoppedError when the objective's stop is requested meanwhile.
     """
-    leaf = objective.leaf
-    evaluation = exact.evaluate(objective.process, pi, leaves=(leaf,), budget=objective.budget, stop=objective.stop)
-    value = evaluation.figures[leaf.name].lower / leaf.scale
+    amount, _, _ = objective.target.evaluate(pi, budget=objective.budget, stop=objective.stop)
     objective.stop.check()
-    returns = [expected_return(objective.process, pi, payoff) for payoff in objective.requirements()]
-    return objective.sign * value + float(multipliers @ np.array(returns, dtype=np.float64))
+    return objective.sign * amount.lower / objective.scale + float(multipliers @ objective.slack_at(pi))
 
 
 def _tolerance(objective: Objective) -> float:
@@ -166,8 +160,8 @@ def _tolerance(objective: Objective) -> float:
 
     For opacity that is the most bits a secret can have.
     """
-    leaf = objective.leaf
-    return _TOLERANCE * max(1.0, leaf.largest_excess / leaf.scale)
+    least, most = objective.target.bounds
+    return _TOLERANCE * max(1.0, (most - least) / objective.scale)
 
 
 def raise_probabilities(process: HiddenProcess, theta: FloatArray, least: float) -> FloatArray:
@@ -185,9 +179,8 @@ def _measure_curvature(objective: Objective, first: _FirstOrder) -> tuple[Optima
     directions along which the active requirements with a multiplier do not change.
     """
     theta, multipliers = first.point.theta, first.optimality.multipliers
-    score = objective.hessian_products(theta)
-    columns = [score(unit) + _requirements_product(objective, theta, multipliers, unit) for unit in np.eye(theta.size)]
-    matrix = np.stack(columns, axis=1)
+    product = objective.hessian_products(theta, multipliers)
+    matrix = np.stack([product(unit) for unit in np.eye(theta.size)], axis=1)
     normal = first.point.slack_slope[first.active & (multipliers > 0)]
     normals = np.linalg.svd(normal)[2][: np.linalg.matrix_rank(normal)] if normal.size else np.zeros((0, theta.size))
     onto = np.eye(theta.size) - normals.T @ normals
@@ -215,16 +208,6 @@ def _multipliers(point: Point, by_score: FloatArray, by_slack: FloatArray, activ
     least_gain = np.zeros(point.slack.size)
     least_gain[active] = solved.x[:count]
     return [least_squares, least_gain]
-
-
-def _requirements_product(objective: Objective, theta: FloatArray, multipliers: FloatArray, unit: FloatArray) -> Any:
-    """Return the requirements' part of the Lagrangian's Hessian times a direction, by a complex step."""
-    total: Any = 0.0
-    for multiplier, payoff in zip(multipliers, objective.requirements(), strict=True):
-        if multiplier > 0:
-            _, slope = return_gradient(objective.process, theta + 1j * STEP * unit, payoff)
-            total = total + multiplier * np.imag(slope) / STEP
-    return total
 
 
 _STEPS_PER_ROUND = 30
@@ -306,7 +289,7 @@ class _Polish:
         idle, number = 0, 0
         while self._left > 0:
             least = _LEAST[min(number, len(_LEAST) - 1)]
-            softness = 0.0 if self._objective.leaf.smooth else _SOFTNESS[min(number, len(_SOFTNESS) - 1)]
+            softness = 0.0 if self._objective.smooth else _SOFTNESS[min(number, len(_SOFTNESS) - 1)]
             theta, multipliers = self._round(theta, multipliers, least, softness)
             reached = judge(self._objective, theta)
             gain = reached.score - best.score
@@ -435,25 +418,25 @@ def judge_optimality(
         return Verdict(
             candidate, untested, None, f"the gradients were sampled{where}{_describe_movement(objective, trace)}"
         )
-    pi, leaf = objective.process.softmax(candidate.theta), objective.leaf
-    whole = exact.evaluate(objective.process, pi, leaves=(leaf,), budget=objective.budget, stop=objective.stop)
+    pi, smooth = objective.process.softmax(candidate.theta), objective.smooth
+    whole = objective.target.evaluate(pi, budget=objective.budget, stop=objective.stop)
     objective.stop.check()
-    cheap = leaf.smooth and pi.size <= _MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
-    is_exact = whole.figures[leaf.name].method == "exact"
+    cheap = smooth and pi.size <= _MAX_HESSIAN and pi.size * whole.num_nodes < _CHEAP_HESSIAN
+    is_exact = whole.amount.method == "exact"
     if claimed is Status.COMPLETED or not is_exact:
         reason = "the solver runs the iterations asked for"
         if claimed is not Status.COMPLETED:
             cut = replace(candidate, beliefs=whole.num_nodes, dropped=whole.dropped_mass)
             reason = f"the belief graph is larger than the budget: {describe_cut(cut)}"
         measures = None
-        if is_exact and (leaf.smooth or objective.sign > 0):
-            measures = measure_optimality(objective, candidate.theta, second_order=cheap).in_units(leaf.scale)
+        if is_exact and (smooth or objective.sign > 0):
+            measures = measure_optimality(objective, candidate.theta, second_order=cheap).in_units(objective.scale)
         return Verdict(candidate, untested, measures, f"{reason}{_describe_movement(objective, trace)}")
     quick = min(_CHEAP_POLISH // max(whole.num_nodes, 1), _CHEAP_EVALUATIONS)
     allowed = max(evaluations, quick, _FEWEST_EVALUATIONS)
     polished = polish(objective, candidate, evaluations=allowed, second_order=cheap)
-    measures = polished.optimality.in_units(leaf.scale)
-    if not leaf.smooth and (objective.sign < 0 or not polished.optimality.holds):
+    measures = polished.optimality.in_units(objective.scale)
+    if not smooth and (objective.sign < 0 or not polished.optimality.holds):
         # A slope can neither confirm nor refute an optimum; for a minimum it bounds nothing, and is left out.
         status = Status.STOPPED if polished.gaining and objective.sign > 0 else Status.COMPLETED
         reason = f"the {objective.product.problem.task.of.title} has kinks, where no slope proves an optimum"
@@ -505,7 +488,7 @@ def describe_certified(measures: Optimality, measurement: Measurement, *, many_o
     measures: the evidence for a local optimum. measurement: of the policy. many_optima, minimise: as in the verdict and
         the task.
     """
-    sentence = _describe_optimum(measures, measurement.of, minimise=minimise, many_optima=many_optima, proof=_CERTIFIED)
+    sentence = _describe_optimum(measures, measurement, minimise=minimise, many_optima=many_optima, proof=_CERTIFIED)
     return _add_empty_secret(sentence, measurement)
 
 
@@ -523,7 +506,7 @@ def _describe_end(
     unit = of.unit or f"of {of.title}"
     if status is Status.CONVERGED and measures is not None:
         many = verdict.many_optima
-        return _describe_optimum(measures, of, minimise=minimise, many_optima=many, proof=UNPROVEN)
+        return _describe_optimum(measures, measurement, minimise=minimise, many_optima=many, proof=UNPROVEN)
     if status in (Status.SETTLED, Status.STOPPED) and measures is not None:
         limit = f"converged would be {measures.tolerance:.1e}"
         if measures.stationary:
@@ -540,12 +523,16 @@ def _describe_end(
     return f"{sentence}; {verdict.untested}" if verdict.untested else sentence
 
 
-def _describe_optimum(measures: Optimality, of: Uncertainty, *, minimise: bool, many_optima: bool, proof: str) -> str:
+def _describe_optimum(
+    measures: Optimality, measurement: Measurement, *, minimise: bool, many_optima: bool, proof: str
+) -> str:
     """Return the sentence for a local optimum; `proof` says what is known beyond that."""
+    of, figure = measurement.of, measurement.objective.figure or ""
     unit, many = of.unit or f"of {of.title}", f"; {_MANY_OPTIMA}" if many_optima else ""
     gain = f"moving probability to another action gains at most {measures.residual:.1e} {unit} per unit"
     if measures.curvature is None:
-        why = "its curvature is not tested" if of.name != Shannon.name else _TOO_LARGE
+        kinks = of.name != Shannon.name or figure.startswith("least of")
+        why = "its curvature is not tested" if kinks else _TOO_LARGE
         return f"converged: {gain} (a stationary point; {why}{many})"
     better = "downwards" if minimise else "upwards"
     return f"converged: {gain} and no direction curves {better} (a local optimum{many}; {proof})"

@@ -20,6 +20,8 @@ from opaq.model.arrays import SILENT, SLACK, BoolArray, IntArray, divisor, proba
 from opaq.model.automaton import Automaton
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported, positions
+from opaq.model.policy import Policy
+from opaq.model.problem import Problem
 
 T = TypeVar("T")
 
@@ -124,9 +126,9 @@ class NameTable:
 
 @runtime_checkable
 class Sources(Protocol):
-    """Reads the models and automata of other files that a problem file names.
+    """Reads the models, automata and policies of other files that a problem file names.
 
-    Both methods note the faults of the other file at the cursor, which holds its name, and then return None.
+    All methods note the faults of the other file at the cursor, which holds its name, and then return None.
     """
 
     def model(self, cursor: Cursor, kind: str, options: Mapping[str, Any]) -> Imported | None:
@@ -139,6 +141,9 @@ class Sources(Protocol):
 
     def automaton(self, cursor: Cursor) -> Automaton | None:
         """Read an automaton; the cursor holds the name of its file."""
+
+    def policy(self, cursor: Cursor, problem: Problem) -> Policy | None:
+        """Read a policy for a problem; the cursor holds the name of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,10 @@ class Scope:
     beliefs: NameTable = NameTable("belief")  # the nodes of the policy's belief graph
     automaton: NameTable = NameTable("automaton state")  # of the secret, or of the automaton being read
     observations: NameTable = NameTable("observation")
+    secrets: NameTable = NameTable("secret")  # the problem's own, by name
+    observers: NameTable = NameTable("observer")
+    assume: Callable[[Cursor], MDP | None] | None = None  # reads a model from the keys in which it differs
+    problem: Problem | None = None  # that policies are read for
 
     @classmethod
     def of(cls, mdp: MDP, **more: Any) -> Scope:

@@ -23,8 +23,9 @@ import numpy as np
 from opaq.errors import Faults, InputError, suggestion
 from opaq.model.arrays import SparseRows
 from opaq.model.mdp import MDP
-from opaq.model.observer import JOINS, MAX_OBSERVATIONS, NULL, Observer, Sensor, SensorSet, check_observer
+from opaq.model.observer import JOINS, MAX_OBSERVATIONS, NULL, Observer, Sensor, SensorSet, Together, check_observer
 from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
+from opaq.spec.figure_part import ASSUMES
 from opaq.spec.grammar import (
     NAME,
     PROBABILITY,
@@ -282,7 +283,8 @@ def build_observer(
     """
     spec = drop_none(emissions=emissions, observations=observations, sensors=sensors, null=null, actions=actions)
     spec |= drop_none(signs=signs, after_action=after_action)
-    return read_with_faults(ANY_OBSERVER.read, Scope.of(mdp).cursor(spec, path), faults)
+    observer: Observer = read_with_faults(ANY_OBSERVER.read, Scope.of(mdp).cursor(spec, path), faults)
+    return observer
 
 
 def _read(cursor: Cursor) -> Observer | None:
@@ -450,6 +452,22 @@ def _parts(observer: Observer, scope: Scope) -> Plain:
     return parts
 
 
+def _read_together(fields: Fields) -> Together | None:
+    """Return the observer who sees what others see; None after a fault. Whether they exist is checked with them."""
+    names = fields.read("together")
+    return None if names is None else Together(names)
+
+
+def _together_parts(observer: Together, scope: Scope) -> Plain:
+    """Return the values of the keys, to be written."""
+    return {"together": observer.names}
+
+
+def _several(scope: Scope) -> bool:
+    """Return whether there are several observers that could be together."""
+    return len(scope.observers) > 1
+
+
 def _imported_key(key: Key) -> Kind[Observer]:
     """Return a kind that only models of other tools have, and that is offered only for them."""
     return Kind(key, _read_model_observer, offered=lambda names: names.imported is not None)
@@ -478,7 +496,9 @@ _NOISE = raw_value(
 _OBSERVATIONS, _SIGNS = (unique_names(kind, MAX_OBSERVATIONS) for kind in ("observation", "sign"))
 _LISTED = "The observations, in order; left out, they are those mentioned."
 _AFTER_HELP = "What each state shows after the action that led there; emissions is then for time 0 and other actions."
-OBSERVER: Union[Observer] = Union.of(
+_TOGETHER = unique_names("observer", 1_000)
+_TOGETHER_HELP = "Others of the problem's observers: it sees what all of them see."
+OBSERVER: Union[Any] = Union.of(
     "observer",
     "What the eavesdropper sees at every time, the start included.",
     [
@@ -486,8 +506,10 @@ OBSERVER: Union[Observer] = Union.of(
         Kind(Key("sensors", _SENSORS, "Sensors that fire independently."), _read_sensor_observer),
         _imported_key(Key("from", _MODEL, "The observations of the imported model itself.")),
         _imported_key(Key("variables", _VARIABLES, "State variables of the imported model, seen exactly.")),
+        Kind(Key("together", _TOGETHER, _TOGETHER_HELP), _read_together, Together, _together_parts, offered=_several),
     ],
     (
+        Key("assumes", ASSUMES.shape, "What it takes for granted; left out, it knows model and policy."),
         Key("observations", _OBSERVATIONS, _LISTED, goes_with=("emissions",)),
         Key("null", _NULL, 'The observation when no sensor fires; "null" if left out.', goes_with=("sensors",)),
         Key("actions", _ACTIONS, "What is seen of the actions; left out, nothing.", goes_with=_TABLES),
@@ -503,6 +525,6 @@ observer:
     B: {covers: goal, detects: 0.7, false_alarm: 0.01}
   "null": quiet""",
 )
-ANY_OBSERVER: ValueType[Observer] = accept_object(
+ANY_OBSERVER: ValueType[Any] = accept_object(
     dataclasses.replace(OBSERVER.shape, read=_read), OBSERVER.is_object, _check
 )

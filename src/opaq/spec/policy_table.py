@@ -104,9 +104,10 @@ def _row_scope(problem: Problem, **more: Any) -> Scope:
 
     more: further fields of Scope, such as the horizon and the nodes of a memory.
     """
-    automaton = problem.secret.automaton.states if isinstance(problem.secret, Language) else None
+    secret, observer = problem.policy_secret, problem.observers[problem.policy_observer]
+    automaton = secret.automaton.states if isinstance(secret, Language) else None
     # Observers of other kinds name what they show in their trackers, which are not known here.
-    observations = problem.observer.seen_names if isinstance(problem.observer, Observer) else None
+    observations = observer.seen_names if isinstance(observer, Observer) else None
     return Scope.of(
         problem.mdp,
         has_automaton=automaton is not None,

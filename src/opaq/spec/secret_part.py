@@ -5,6 +5,7 @@ A mapping with exactly one kind comes in, a secret of `model.secret` goes out, a
     secret: {last_state: goal}                        also initial_state; true: the state itself
     secret: {visited: [q1, q2]}                       whether any of these was ever visited
     secret: {state_at: {time: 3, states: goal}}       at a time, counted from the start
+    secret: {trajectory: true}                        the whole run; also its classes, labels or a variable
     secret: {ltlf: "F(p & F q)"}                      also regex and automaton
 
 Kinds that are registered later (`SECRET.add`) are read in the same way.
@@ -25,7 +26,9 @@ from opaq.model.secret import (
     LastState,
     Secret,
     StateAt,
+    StateClasses,
     StepsAgo,
+    Trajectory,
     Visited,
     check_secret,
 )
@@ -44,7 +47,7 @@ from opaq.spec.grammar import (
     one_of,
     raw_value,
 )
-from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, read_only_states, write_states
+from opaq.spec.sets import CLASS_FORMS, CLASSES, STATES, WORDS, read_only_states, write_states
 
 
 def build_secret(
@@ -120,13 +123,13 @@ def _read_language(fields: Fields) -> Language | None:
     return None if automaton is None or reveal is None else Language(automaton, reveal)
 
 
-def _class_kind(name: str, of: type, help: str) -> Kind[Any]:
-    """Return the kind of a secret that is a class of one state of the run.
+def _class_kind(name: str, of: type, help: str, classes: ValueType[StateClasses] = CLASSES) -> Kind[Any]:
+    """Return the kind of a secret that is a class of one state of the run, or of all.
 
     name, help: its key and what the reference page says.
-    of: the class of the secret, made of the state classes alone.
+    of: the class of the secret, made of the state classes alone. classes: how those are stated.
     """
-    return Kind(Key(name, CLASSES, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
+    return Kind(Key(name, classes, help), build_from_keys(of, name), of, lambda secret, _: {name: secret.classes})
 
 
 def _time_kind(name: str, count: str, of: type, help: str) -> Kind[Any]:
@@ -174,6 +177,9 @@ SECRET: Union[Any] = Union.of(
         _class_kind("initial_state", InitialState, "Hide where the run starts."),
         _time_kind("state_at", "time", StateAt, "Hide the state at one time."),
         _time_kind("steps_ago", "steps", StepsAgo, "Hide the state some steps before the end."),
+        _class_kind(
+            "trajectory", Trajectory, "Hide the whole run: the sequence of its states, or of their classes.", WORDS
+        ),
         Kind(Key("visited", _VISITED, _EVER), _read_visited, Visited, lambda secret, _: {"visited": secret}),
         _language_kind("automaton", Language),
         _language_kind("ltlf"),

@@ -4,6 +4,7 @@ states  ::= label | state | cell | region | [states, ...] | truth values [state]
 region  ::= {where: expression} | {rectangle: [x0, y0, x1, y1]} | {disc: [x, y, r]}
 start   ::= state | [state, ...] (each as likely) | {state: probability} | array [state]
 classes ::= true (the state itself) | states (in it or not) | {class: states}
+words   ::= classes | {labels: [label, ...]} (which of them hold) | {variable: name} (its value)
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from opaq.spec.grammar import (
     mapping_schema,
     raw_value,
     single_key_schema,
+    unique_names,
 )
 from opaq.spec.rows import SHARES, check_shape, read_array, read_distribution, write_shares
 from opaq.spec.variables import ExpressionError, find_coordinates, holds
@@ -355,6 +357,48 @@ def _read_partition(cursor: Cursor) -> StateClasses | None:
     return StateClasses(classes, ints(of_state))
 
 
+def _read_words(cursor: Cursor) -> StateClasses | None:
+    """Return what is told of every state of a run: classes, which of some labels hold, or the value of a variable.
+
+    cursor: as for `_read_classes`, or {labels: [label, ...]} or {variable: name}. Returns None after a fault.
+    """
+    value = cursor.value
+    kind = next(iter(value)) if isinstance(value, Mapping) and len(value) == 1 else ""
+    if kind not in ("labels", "variable"):
+        return _read_classes(cursor)
+    told = cursor.child(kind, value[kind])
+    if kind == "variable":
+        return _read_variable(told)
+    listed, known = unique_names("label", 1_000).read(told), cursor.scope.labels
+    unknown = [(index, name) for index, name in enumerate(listed or ()) if known is not None and name not in known]
+    for index, name in unknown:
+        told.item(index).error(f"unknown label '{name}'", suggestion(name, known or (), kind="label"))
+    if not listed or unknown or known is None or cursor.scope.states.index is None:
+        return None
+    holding = np.zeros((len(cursor.scope.states), len(listed)), dtype=np.int64)
+    for column, name in enumerate(listed):
+        holding[known[name], column] = 1
+    sets, of_state = np.unique(holding, axis=0, return_inverse=True)
+    names = [" + ".join(np.array(listed)[row > 0].tolist()) or "none" for row in sets]
+    return StateClasses(tuple(names), ints(of_state.reshape(-1)))
+
+
+def _read_variable(cursor: Cursor) -> StateClasses | None:
+    """Return the classes of the states by the value of a state variable, called "x=1"; None after a fault."""
+    name, variables = cursor.value, cursor.scope.variables
+    if not isinstance(name, str):
+        return cursor.wrong("the name of a state variable")
+    if variables is None:
+        return None
+    if not variables:
+        return cursor.error("the model has no state variables", "give classes or labels")
+    if name not in variables:
+        return cursor.error(f"unknown variable '{name}'", suggestion(name, variables, kind="variable"))
+    values, of_state = np.unique(np.asarray(variables[name]), return_inverse=True)
+    shown = [str(value).lower() if values.dtype == bool else f"{value}" for value in values.tolist()]
+    return StateClasses(tuple(f"{name}={value}" for value in shown), ints(of_state.reshape(-1)))
+
+
 _CELL = list_schema({"type": "integer", "minimum": 0}) | {
     "description": "A grid cell [column, row], row 0 on top.",
     "minItems": 2,
@@ -405,4 +449,12 @@ CLASSES: ValueType[StateClasses] = ValueType(
     ({"const": True}, STATES, mapping_schema(STATES, least=1)),
     _write_classes,
     ref="classes",
+)
+WORDS: ValueType[StateClasses] = ValueType(
+    f"{CLASSES.description}, `{{labels: [label, ...]}}` (which of these labels hold) or `{{variable: name}}` (the "
+    "value of a state variable)",
+    _read_words,
+    (CLASSES, single_key_schema("labels", list_schema(TEXT_SCHEMA)), single_key_schema("variable", TEXT_SCHEMA)),
+    _write_classes,
+    ref="words",
 )

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opaq.errors import suggestion
+from opaq.model.figures import FigureLimit, Pair
 from opaq.model.problem import (
     Reach,
     Requirement,
@@ -30,6 +31,7 @@ from opaq.model.problem import (
 from opaq.model.uncertainty import UNCERTAINTIES, ExpectedLoss, Shannon, Uncertainty
 from opaq.spec.automaton_part import LANGUAGE_KEYS, MINIMAL, read_language
 from opaq.spec.cursor import Cursor, Scope
+from opaq.spec.figure_part import FIGURES, LIMIT, LIMIT_KEYS, make_limit
 from opaq.spec.grammar import (
     NAME,
     PROBABILITY,
@@ -122,13 +124,44 @@ def _make(fields: Fields) -> Task | None:
     value = fields.at("return_at_least").value
     threshold = None if value is None else fields.read("return_at_least")
     over, objective, of = fields.read("over"), fields.read("objective"), fields.read("of")
+    pairs, taken, objective = _read_figures(fields, objective)
     _check_forever(fields.cursor, over)
     shorthand = (
         [_make_event(_EVENT.record.choose(fields))] if any(key.name in fields for key in _EVENT.record.keys) else []
     )
     requirements = [*shorthand, *(fields.read("requirements") or [])]
-    usable = tuple(requirement for requirement in requirements if requirement is not None)
-    return None if of is None else Task(threshold, over or "horizon", usable, objective == "minimise", of)
+    usable = tuple(each for each in requirements if isinstance(each, Requirement))
+    limits = tuple(each for each in requirements if isinstance(each, FigureLimit))
+    return (
+        None
+        if of is None
+        else Task(
+            threshold,
+            over or "horizon",
+            usable,
+            objective == "minimise",
+            of,
+            fields.read("when") or "end",
+            pairs,
+            taken,
+            limits,
+        )
+    )
+
+
+def _read_figures(fields: Fields, objective: str | None) -> tuple[tuple[Pair, ...], Any, str | None]:
+    """Return the figures of `maximise` or `minimise`, how they are taken together, and which of the two it is."""
+    keys = [key for key in ("maximise", "minimise") if key in fields]
+    if len(keys) == 2 or (keys and "objective" in fields):
+        other = "objective" if "objective" in fields else keys[0]
+        fields.at(keys[-1]).error(f"does not go with '{other}'", "keep one of them")
+    if not keys:
+        return (), "mean", objective
+    pairs, taken = fields.read(keys[0]) or ((), "mean")
+    if keys[0] == "minimise" and taken == "least":
+        fields.at("minimise").error("the least of several cannot be minimised", "minimise one figure, or the mean")
+        return pairs, "mean", keys[0]
+    return pairs, taken, keys[0]
 
 
 def _check_forever(cursor: Cursor, over: str | None) -> None:
@@ -141,8 +174,10 @@ def _check_forever(cursor: Cursor, over: str | None) -> None:
         cursor.child("over", over).error(*needs_discount(discount))
 
 
-def _check(cursor: Cursor, requirement: Requirement) -> None:
-    """Note when a finished requirement does not fit the model."""
+def _check(cursor: Cursor, requirement: Requirement | FigureLimit) -> None:
+    """Note when a finished requirement does not fit the model; a problem checks limits of figures."""
+    if isinstance(requirement, FigureLimit):
+        return
     check_requirement(requirement, cursor.faults, cursor.path, **_scope_arguments(cursor))
 
 
@@ -152,11 +187,13 @@ def _scope_arguments(cursor: Cursor) -> Plain:
     return {"num_states": names.states.size, "labels": names.labels, "rewards": names.rewards}
 
 
-def _make_requirement(fields: Fields) -> Requirement | None:
-    """Return a requirement: a return where `reward` or `return_at_least` is there, else an event; None after a fault.
+def _make_requirement(fields: Fields) -> Requirement | FigureLimit | None:
+    """Return a requirement: a limit of a figure, a return or an event, by the keys that are there; None after a fault.
 
-    fields: the keys of both. Keys of an event beside those of a return are faults.
+    fields: the keys of all. Keys of an event beside those of a return are faults.
     """
+    if any(key in fields for key in LIMIT_KEYS):
+        return make_limit(fields)
     if "reward" not in fields and "return_at_least" not in fields:
         return _make_event(_EVENT.record.choose(fields))
     for key in _EVENT.record.keys:
@@ -231,15 +268,17 @@ def _parts(task: Task, scope: Scope) -> Plain:
     return {
         "return_at_least": task.return_at_least,
         "over": task.over,
-        "objective": "minimise" if task.minimise else "maximise",
+        "objective": "minimise" if task.minimise and not task.pairs else "maximise",
         "of": None if task.of == Shannon() else task.of,
-        "requirements": list(task.requirements),
-    }
+        "when": task.when,
+        "requirements": [*task.requirements, *task.limits],
+    } | ({"minimise" if task.minimise else "maximise": (task.pairs, task.taken)} if task.pairs else {})
 
 
-def _write_requirement(requirement: Requirement, scope: Scope) -> Any:
+def _write_requirement(requirement: Requirement | FigureLimit, scope: Scope) -> Any:
     """Return a requirement as a file states it, by its class."""
     record: Any = _RETURN if isinstance(requirement, ReturnAtLeast) else _EVENT.record
+    record = LIMIT if isinstance(requirement, FigureLimit) else record
     return record.write(requirement, scope)
 
 
@@ -279,17 +318,19 @@ def _optional(keys: tuple[Key, ...]) -> tuple[Key, ...]:
     return tuple(dataclasses.replace(key, required="", goes_with=()) for key in keys)
 
 
-_EITHER: Record[Any] = Record("requirement", "", _optional((*_RETURN.keys, *_EVENT.record.keys)), _make_requirement)
-_REQUIREMENT: ValueType[Requirement] = accept_object(
+_EITHER: Record[Any] = Record(
+    "requirement", "", _optional((*_RETURN.keys, *_EVENT.record.keys, *LIMIT.keys)), _make_requirement
+)
+_REQUIREMENT: ValueType[Requirement | FigureLimit] = accept_object(
     ValueType(
-        "a mapping: [return](#return) or [event](#event)",
+        "a mapping: [return](#return), [event](#event) or [limit](#limit)",
         _EITHER.read,
-        (_RETURN.shape, _EVENT.shape),
+        (_RETURN.shape, _EVENT.shape, LIMIT.shape),
         _write_requirement,
         ref="requirement",
-        inside=(_RETURN.shape, _EVENT.shape),
+        inside=(_RETURN.shape, _EVENT.shape, LIMIT.shape),
     ),
-    lambda value: isinstance(value, ReturnAtLeast | Reach | Satisfy),
+    lambda value: isinstance(value, ReturnAtLeast | Reach | Satisfy | FigureLimit),
     _check,
 )
 _NEEDS: Mapping[str, Any] = {
@@ -301,7 +342,11 @@ _NEEDS: Mapping[str, Any] = {
 _THRESHOLD: ValueType[float] = ValueType("a number", Cursor.reward, {"type": ["number", "null"]})
 _OVER = "The return of the horizon, or of ever (needs a discount below 1)."
 _OBJECTIVE = "Maximise the uncertainty of the observer, or minimise it (transparency)."
-_LISTED = list_of(_REQUIREMENT, "a list of returns and events")
+_WHEN = (
+    "The uncertainty after the last observation; that of every moment about the secret's value then, summed up and "
+    "discounted; or that of the moment at which it is least."
+)
+_LISTED = list_of(_REQUIREMENT, "a list of returns, events and limits of figures")
 _TASK: Record[Task] = Record(
     "task",
     "What must get done: a return, and requirements; one event may stand here directly.",
@@ -310,6 +355,9 @@ _TASK: Record[Task] = Record(
         Key("over", one_of("horizon", "forever"), _OVER, default="horizon"),
         Key("objective", one_of("maximise", "minimise"), _OBJECTIVE, default="maximise"),
         Key("of", _UNCERTAINTY, "Which uncertainty; opacity if left out.", default=Shannon()),
+        Key("when", one_of("end", "every", "least"), _WHEN, default="end"),
+        Key("maximise", FIGURES.shape, "The figure to maximise, where there are several."),
+        Key("minimise", FIGURES.shape, "The figure to minimise, where there are several."),
         Key("requirements", _LISTED, "Further requirements, all of which must be met."),
         *_optional(_EVENT.record.keys),
     ),

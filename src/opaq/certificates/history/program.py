@@ -39,9 +39,11 @@ from opaq.load import as_problem
 from opaq.model.arrays import FloatArray
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
+from opaq.model.secret import refuse_trajectory
 from opaq.model.uncertainty import UNCERTAINTIES, GuessError, Shannon, Uncertainty
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure
+from opaq.opacity.targets import is_plain
 from opaq.product.compile import Product, compile_problem
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
@@ -253,13 +255,19 @@ def solve_histories(
 def _check(problem: Problem) -> None:
     """Raise InputError where the task minimises or its return counts for ever."""
     faults = []
+    if not is_plain(problem):
+        finding = "is about several figures, limits some, or about an observer that assumes"
+        faults.append(Fault("task", finding, "the history program has one figure: certify the problem"))
     if problem.task.minimise:
         finding = "is minimise, but the least opacity is not a convex program"
         faults.append(Fault("task.objective", finding, "the history program only maximises"))
     if problem.task.over == "forever":
         faults.append(Fault("task.over", "histories end at the horizon", "write 'over: horizon'"))
+    if problem.task.when != "end":
+        faults.append(Fault("task.when", "the history program is about the end of runs", "leave it out"))
     if faults:
         raise InputError(faults)
+    refuse_trajectory(problem.secret)
 
 
 class _HistorySearch:

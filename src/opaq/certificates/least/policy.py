@@ -37,6 +37,7 @@ from opaq.model.conditions import MAX_BELIEFS, BeliefGraph, BeliefNode
 from opaq.model.policy import Policy, PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.targets import is_plain
 from opaq.product.compile import Product, compile_problem
 from opaq.solvers.options import GIB, SolveOptions
 from opaq.solvers.solve import Solution, solve_class
@@ -251,6 +252,9 @@ def _check(problem: Problem) -> None:
     if not problem.task.minimise:
         finding = "policies by belief are those of tasks that minimise"
         raise InputError([Fault("task.objective", finding, "write 'objective: minimise', or choose other conditions")])
+    if not is_plain(problem):
+        finding = "policies by belief are of one figure, without limits on others"
+        raise InputError([Fault("task", finding, "choose other conditions")])
     if problem.task.over == "forever":
         finding = "solving needs a return over the horizon"
         raise InputError([Fault("task.over", finding, "write 'over: horizon', or measure a given policy")])

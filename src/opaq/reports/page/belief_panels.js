@@ -22,7 +22,13 @@ function observerFacts(moment, agent) {
     fact('received', named(moment.observation)),
     fact('entropy', `${number(moment.entropy)} bits`),
     fact('true state', agent === null ? faint('not known') : believed(moment, agent)),
+    ...(moment.guess === undefined ? [] : [fact('most likely run', named(moment.guess), guessTag(moment))]),
   ];
+}
+
+/** Whether the most likely run, given all that is seen, has the truth at this moment. */
+function guessTag(moment) {
+  return faint(moment.guess === moment.word ? ' (right)' : ' (wrong)');
 }
 
 /** How likely the observer thinks the true state; of those too unlikely to be listed only a limit is known. */

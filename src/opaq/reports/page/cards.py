@@ -92,8 +92,9 @@ def leakage_figures(measurement: Measurement) -> list[Card]:
             notes=_notes("log₂ of the multiplicative leakage"),
         )
     )
-    guesses = f"guesses until right, {page_number(measurement.secret_guesswork)} without observing"
-    figures.append(Card("guesswork", page_amount(measurement.guesswork, page_number), notes=_notes(guesses)))
+    if measurement.guesswork is not None and measurement.secret_guesswork is not None:
+        guesses = f"guesses until right, {page_number(measurement.secret_guesswork)} without observing"
+        figures.append(Card("guesswork", page_amount(measurement.guesswork, page_number), notes=_notes(guesses)))
     if measurement.g_leakage is not None:
         figures += _leakage_pair(measurement.g_leakage, "of the guess with the least expected loss", "g-")
     if most is not None:
@@ -145,7 +146,7 @@ def _opacity(measurement: Measurement, bound: float | None) -> Card:
 def _guess_error(measurement: Measurement) -> Card:
     """Return the card of the guess error; the mark is that of a guess without observing."""
     amount = measurement.guess_error
-    blind = 1 - max(measurement.secret_distribution.values(), default=1.0)
+    blind = measurement.secret_guess_error
     notes = (
         _CardNote("the best guess of the secret is wrong"),
         _CardNote(f"{page_percent(max(0.0, blind))} without observing", mark=True),

@@ -65,6 +65,20 @@ function themeButton() {
   label();
 }
 
+/** The page of another secret or observer, which this file holds too, is shown in a frame. */
+function pairChooser() {
+  const select = document.getElementById('pair');
+  if (select === null) return;
+  const pages = JSON.parse(document.getElementById('opaq-pairs').textContent);
+  const frame = document.getElementById('pair-page');
+  select.addEventListener('change', () => {
+    const other = pages[select.selectedIndex];
+    document.querySelector('.frame').hidden = other !== null;
+    frame.hidden = other === null;
+    if (other !== null) frame.srcdoc = other;
+  });
+}
+
 /** The link of the section in view is marked. */
 function followScroll() {
   const links = new Map([...document.querySelectorAll('.contents a')].map((link) => [link.hash.slice(1), link]));

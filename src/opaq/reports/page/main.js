@@ -43,6 +43,7 @@ function start() {
   attempt('certificate', () => drawCertificate(data));
   attempt('policy', () => drawPolicy(data, plan));
   copyButtons(data);
+  pairChooser();
   followScroll();
   if (replay === null) return;
   if (replay.follow(location.hash)) document.getElementById('replay').scrollIntoView();

@@ -17,9 +17,11 @@ from opaq.certificates.certify import Certificate
 from opaq.codec import decode, encode
 from opaq.errors import Faults
 from opaq.opacity.measure import Measurement
+from opaq.reports.layout import TextTable
 from opaq.reports.page.cards import NOISE, Card, cards, leakage_figures, study_cards
 from opaq.reports.report_data import FORMAT, VERSION
 from opaq.reports.study_page import StudyPage
+from opaq.reports.text.measurement import figure_tables
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,13 +57,15 @@ _SCRIPTS = (
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-def render_report(data: Mapping[str, Any]) -> str:
+def render_report(data: Mapping[str, Any], pairs: Mapping[str, str] | None = None) -> str:
     """Return one self-contained page: it opens from a file, asks nothing of a network and works in light and dark.
 
     data: a report's data, `{"format": "opaq-report", "version": 1, ...}`. What is null or missing is left out of the
     page; data of another format or of a later version give a page that says so.
+    pairs: secret and observer in words -> the page about them, empty for those that this page is about; where there
+    are several, the page lets one choose.
     """
-    fault = _fault(data)
+    fault, pairs = _fault(data), pairs or {}
     sections = [] if fault else [section for section in _sections(data) if section["shown"]]
     return _render(
         "report.html.j2",
@@ -72,7 +76,15 @@ def render_report(data: Mapping[str, Any]) -> str:
         leakage=[] if fault else leakage_figures(_read(Measurement, data["measurement"])),
         sections=sections,
         shown={section["id"] for section in sections},
+        figures=None if fault else _figures(_read(Measurement, data["measurement"])),
+        pairs=list(pairs),
+        pages=embed_json([page or None for page in pairs.values()]),
     )
+
+
+def _figures(measurement: Measurement) -> TextTable | None:
+    """Return the table of all secrets and observers; None where there is one of each."""
+    return next(iter(figure_tables(measurement.figures)), None)
 
 
 def render_study(data: Mapping[str, Any]) -> str:
@@ -113,7 +125,7 @@ def _read(cls: type[_Part], data: Mapping[str, Any]) -> _Part:
     return part
 
 
-def embed_json(data: Mapping[str, Any]) -> str:
+def embed_json(data: Mapping[str, Any] | Sequence[Any]) -> str:
     """Return the data as JSON that no name in it can break out of: it stands inside a script element."""
     try:
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -141,6 +153,7 @@ def _sections(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         ("outcomes", "How sure the observer gets", data.get("posteriors")),
         ("decline", "Opacity over time", data.get("over_time")),
         ("leakage", "What observing adds to a guess", data["measurement"]["secret_entropy"] > NOISE),
+        ("figures", "Every secret and observer", len(data["measurement"].get("figures", ())) > 1),
         ("search", "The search", solution.get("trace")),
         ("classes", "What a policy may look at", data.get("comparison")),
         ("certificate", "How much better could it be?", data.get("certificate")),

@@ -220,7 +220,7 @@ class Replay {
     this.beliefMap?.show({ time: moment.time, heat: moment.states, agent });
     this.left.facts.replaceChildren(...agentFacts(moment, plan, agent));
     this.right.facts.replaceChildren(...observerFacts(moment, agent));
-    this.bars.replaceChildren(...secretBars(moment, this.info.secret, plan.model));
+    this.bars.replaceChildren(...secretBars(moment, moment.word ?? this.info.secret, plan.model));
     this.likely.replaceChildren(...(this.beliefMap ? likelyWords(moment, plan) : stateBars(moment, plan, agent)));
     const focused = this.chips.contains(document.activeElement); // a button that is hidden would lose the focus
     for (const chip of this.chips.querySelectorAll('.chip')) {

@@ -41,6 +41,10 @@ def certificate_rows(certificate: Certificate) -> tuple[tuple[str, str], ...]:
     if heard is not None and not certificate.aware and heard > certificate.bound:
         trivial = ", the trivial bound" if is_trivial(heard, certificate.trivial_bound) else ""
         rows.append(("", f"policies that see the observations cannot exceed {round_up(heard)}{trivial}"))
+    if certificate.left_out:
+        rows.append(
+            ("leaves out", f"{', '.join(certificate.left_out)}; the bound holds for policies that miss it, too")
+        )
     rows.append(("how", certificate.status.value))
     shown: dict[tuple[str, str, bool], BoundStep] = {}  # steps that look alike are one
     for step in certificate.ladder:

@@ -5,14 +5,16 @@ Comes in: a `Measurement`. Goes out: a `Page`, and the rows and sequences that o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import groupby
 
 from opaq.opacity.amount import Amount
+from opaq.opacity.figures import Figure
 from opaq.opacity.leakage import GuessLeakage
 from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.opacity.sequences import ObservedSequence
-from opaq.reports.layout import WIDTH, Facts, Lines, Page, list_shares, rank_shares, wrap_lines
+from opaq.reports.layout import WIDTH, Facts, Lines, Page, Part, TextTable, list_shares, rank_shares, wrap_lines
 from opaq.reports.numbers import NOISE, amount_words, number, with_unit
 from opaq.reports.text.names import Changes, ShortNames
 from opaq.reports.text.sentences import answer_sentence
@@ -27,9 +29,9 @@ def measurement_page(measurement: Measurement, *, width: int = WIDTH) -> Page:
 
     width: columns, for the lines of long sequences.
     """
-    facts = Facts(measurement_rows(measurement))
+    facts: tuple[Part, ...] = (Facts(measurement_rows(measurement)), *figure_tables(measurement.figures))
     title = f"Measurement of {measurement.problem}" if measurement.problem else "Measurement"
-    return Page(answer_sentence(measurement), (facts, *sequence_parts(measurement, width=width)), title)
+    return Page(answer_sentence(measurement), (*facts, *sequence_parts(measurement, width=width)), title)
 
 
 def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
@@ -38,10 +40,10 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
     blind = f"{number(measurement.secret_guess_error)} without observing"
     entropy = with_unit(number(measurement.secret_entropy), "bits")
     hidden = "" if measurement.constant_secret is None else ": there is nothing to hide"
-    guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
     return (
         ("opacity", f"{with_unit(amount_words(measurement.opacity), 'bits')}   H(secret | observations)"),
         ("of at most", f"{entropy}   H(secret), the uncertainty before observing{hidden}"),
+        *_moment_rows(measurement),
         ("leakage", with_unit(amount_words(measurement.leakage), "bits")),
         (
             "guess error",
@@ -49,7 +51,7 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
         ),
         ("best guess", _guess_words(measurement.vulnerability)),
         ("min-entropy", f"{with_unit(amount_words(measurement.min_entropy_leakage), 'bits')} of min-entropy leakage"),
-        ("guesswork", f"{guesses} until right, {before} without observing"),
+        *_guesswork_rows(measurement),
         *(
             (
                 measurement.of.title,
@@ -62,6 +64,67 @@ def measurement_rows(measurement: Measurement) -> tuple[tuple[str, str], ...]:
         ("how", measurement.explanation),
         *_limit_rows(measurement),
     )
+
+
+def figure_tables(figures: Sequence[Figure]) -> tuple[TextTable, ...]:
+    """Return a table of what every observer is left with of every secret; none where there is one of each."""
+    if len(figures) <= 1 and not any(figure.cross_entropy for figure in figures):
+        return ()
+    assuming = any(figure.cross_entropy is not None for figure in figures)
+    head = ["secret", "observer", "opacity in bits", "of at most", "guess error"]
+    head += ["cross-entropy", "impossible"] if assuming else []
+    rows = [
+        (
+            figure.of,
+            figure.for_,
+            amount_words(figure.opacity),
+            number(figure.secret_entropy),
+            amount_words(figure.guess_error),
+            *(_assumed_cells(figure) if assuming else ()),
+        )
+        for figure in figures
+    ]
+    notes = ("cross-entropy, guess error and what was impossible are those of an observer that assumes",)
+    return (
+        TextTable(
+            tuple(head), tuple(rows), range(2, len(head)), "every secret and observer", notes if assuming else ()
+        ),
+    )
+
+
+def _assumed_cells(figure: Figure) -> tuple[str, str]:
+    """Return the cells of an observer that assumes; empty ones of others."""
+    if figure.cross_entropy is None:
+        return "", ""
+    bits = "infinite" if math.isinf(figure.cross_entropy.value) else amount_words(figure.cross_entropy)
+    return bits, number(figure.impossible or 0.0)
+
+
+def _moment_rows(measurement: Measurement) -> list[tuple[str, str]]:
+    """Return rows on the moments of a run, where the figure is one of all of them."""
+    rows = list[tuple[str, str]]()
+    if measurement.opacity_per_step is not None:
+        rows.append(("per step", with_unit(amount_words(measurement.opacity_per_step), "bits")))
+    if measurement.moments:
+        values = [amount.value for amount in measurement.moments]
+        least, most = (f"{number(value)} at time {values.index(value)}" for value in (min(values), max(values)))
+        rows.append(("moments", f"from {least} to {most}, in bits"))
+    if measurement.steps_guessed is not None:
+        rows.append(("steps guessed", f"{amount_words(measurement.steps_guessed)} of the steps of a run"))
+    rate = measurement.rate
+    if rate is not None:
+        hidden, known = (with_unit(amount_words(each), "bits") for each in (rate.opacity, rate.secret))
+        told = amount_words(rate.leakage)
+        rows.append(("rate", f"{hidden} per step of an endless run, of {known}; {told} are learnt"))
+    return rows
+
+
+def _guesswork_rows(measurement: Measurement) -> list[tuple[str, str]]:
+    """Return the row on guesswork, where it is known."""
+    if measurement.guesswork is None or measurement.secret_guesswork is None:
+        return []
+    guesses, before = with_unit(amount_words(measurement.guesswork), "guesses"), number(measurement.secret_guesswork)
+    return [("guesswork", f"{guesses} until right, {before} without observing")]
 
 
 def _guess_words(leakage: GuessLeakage) -> str:
@@ -111,7 +174,10 @@ def _requirement(met: RequirementResult) -> str:
     """Return the value of a requirement, and whether it meets its threshold."""
     if met.threshold is None:
         return f"{number(met.value)}   (no threshold)"
-    verdict = f"{'meets' if met.feasible else 'MISSES'} the threshold {met.threshold:.6g}"
+    asked = "at most " if met.direction == "at_most" else ""
+    verdict = f"{'meets' if met.feasible else 'MISSES'} the threshold {asked}{met.threshold:.6g}"
+    if math.isinf(met.value):
+        return f"infinite   ({verdict})"
     return f"{number(met.value, beside=met.threshold)}   ({verdict})"
 
 

@@ -58,6 +58,7 @@ class RunEnds:
     right: int = 0
     sure: int = 0
     known: bool = True  # whether the secrets of all are
+    whole: bool = False  # whether whole runs are guessed
 
     def count(self, runs: Sequence[Replay]) -> None:
         """Add runs."""
@@ -66,14 +67,18 @@ class RunEnds:
                 self.known = False
                 continue
             guess, share = max(run.steps[-1].belief.items(), key=itemgetter(1))
+            guesses = [step.guess for step in run.steps if step.guess is not None]
             self.runs += 1
-            self.right += guess == run.secret
+            self.right += (" -> ".join(guesses) if guesses else guess) == run.secret
             self.sure += share >= _SURE
+            self.whole = self.whole or bool(guesses)
 
     def sentence(self) -> str:
         """Return the sentence on all of them; empty where the secret of one is not known."""
         among = "1 run" if self.runs == 1 else f"{self.runs:,} runs"
         certain = f"{self.sure:,}" if self.sure else "none"
+        if self.whole and self.known:
+            return f"The most likely trajectory is the true one in {self.right:,} of {among}."
         words = f"At the end the observer's best guess is right in {self.right:,} of {among}; it is sure in {certain}."
         return words if self.known else ""
 
@@ -83,12 +88,13 @@ def _run_parts(runs: Sequence[Replay], *, first: int = 1, width: int = WIDTH) ->
     steps = [step for run in runs for step in run.steps]
     states = ShortNames.of(step.state for step in steps)
     observations = ShortNames.of(step.observation for step in steps)
-    secrets = ShortNames.of([run.secret for run in runs] + [name for step in steps for name in step.belief])
+    whole = [run.secret for run in runs if not _is_trajectory(run)]
+    secrets = ShortNames.of(whole + [name for step in steps for name in step.belief])
     parts: list[Part] = [
         TextTable(
-            _HEAD,
+            _HEAD if any(step.guess is None for step in run.steps) else (*_HEAD, "most likely run"),
             tuple(_row(step, states, observations, secrets) for step in run.steps),
-            title=f"run {count}: the secret is {secrets[run.secret]}",
+            title=f"run {count}: the secret is {_secret_words(run, secrets)}",
         )
         for count, run in enumerate(runs, start=first)
     ]
@@ -101,4 +107,19 @@ def _row(step: ReplayStep, states: ShortNames, observations: ShortNames, secrets
     """Return the line of one step; of its belief the four likeliest values, with short names."""
     ranked = rank_shares(step.belief, least=0.0005)
     belief = list_shares(ranked, secrets.__getitem__, "{:.3f}".format, most=_SHOWN_VALUES)
-    return str(step.time), states[step.state], step.action, observations[step.observation], belief
+    line = (str(step.time), states[step.state], step.action, observations[step.observation], belief)
+    return line if step.guess is None else (*line, secrets[step.guess])
+
+
+def _is_trajectory(run: Replay) -> bool:
+    """Return whether the whole run is the secret."""
+    return any(step.guess is not None for step in run.steps)
+
+
+def _secret_words(run: Replay, secrets: ShortNames) -> str:
+    """Return the secret of a run by its short name, or how much of a trajectory is guessed right."""
+    if not _is_trajectory(run):
+        return secrets[run.secret]
+    words = run.secret.split(" -> ") if run.secret else []
+    right = sum(step.guess == word for step, word in zip(run.steps, words, strict=False))
+    return f"its trajectory, of which {right} of {len(run.steps)} steps are guessed right"

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opaq.errors import escape_invisible
+from opaq.model.figures import CovertLimit, FigureLimit, UncertaintyLimit
 from opaq.model.mdp import MDP
 from opaq.model.observer import Observer, ObserverKind
+from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
 from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
 from opaq.opacity.amount import Amount
@@ -38,8 +40,12 @@ _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a 
 def question_sentence(problem: Problem) -> str:
     """Return the question of a problem: how well the secret is hidden, from whom, and what must get done meanwhile."""
     times = "once" if problem.horizon == 0 else f"at each of {problem.horizon + 1:,} times"
-    seen = f"an observer who sees {_observations(problem.observer)} {times}{_signs(problem)}"
-    condition = _join_clauses([*_return_clause(problem), *map(requirement_words, problem.task.requirements)])
+    named = f" {_quote_name(problem.for_)}" if len(problem.observers) > 1 else ""
+    seen = f"an observer{named} who sees {_observations(problem.observer)} {times}{_signs(problem)}"
+    task = problem.task
+    condition = _join_clauses(
+        [*_return_clause(problem), *map(requirement_words, task.requirements), *map(_limit_words, task.limits)]
+    )
     meanwhile = f", when {condition}" if condition else ""
     verb = "reveal" if problem.task.minimise else "hide"
     whom = "to" if problem.task.minimise else "from"
@@ -125,6 +131,17 @@ def secret_label(secret: Secret, mdp: MDP) -> str | None:
     same = [label for label, states in mdp.labels.items() if np.array_equal(np.sort(states), np.sort(hidden))]
     preferred = getattr(secret, "name", "secret")
     return preferred if preferred in same else next(iter(same), None)
+
+
+def _limit_words(limit: FigureLimit) -> str:
+    """Return the clause of a limit on a figure, "... must ..."."""
+    whom = f"for {_quote_name(limit.for_)} " if limit.for_ else ""
+    if isinstance(limit, CovertLimit):
+        like = "a reference policy" if isinstance(limit.like, Policy) else f"the {limit.like.replace('_', '-')} policy"
+        return f"what is seen {whom}must stay within {limit.threshold:.6g} bits of {like}"
+    assert isinstance(limit, UncertaintyLimit)
+    of = f"of {_quote_name(limit.of)} " if limit.of else ""
+    return f"the opacity {of}{whom}must be {limit.direction.replace('_', ' ')} {limit.threshold:.6g} bits"
 
 
 @singledispatch
@@ -243,8 +260,9 @@ def _requirement(met: RequirementResult) -> str:
     if met.threshold is None:
         return ""
     verb = "meets" if met.feasible else "misses"
-    value = number(met.value, 4, beside=met.threshold)
-    return f"{escape_invisible(met.name)} {value} {verb} the threshold {met.threshold:.4g}"
+    value = number(met.value, 4, beside=met.threshold) if math.isfinite(met.value) else "infinite"
+    asked = f"at most {met.threshold:.4g}" if met.direction == "at_most" else f"{met.threshold:.4g}"
+    return f"{escape_invisible(met.name)} {value} {verb} the threshold {asked}"
 
 
 def _proof(measurement: Measurement, certificate: Certificate | None) -> list[str]:

@@ -12,7 +12,7 @@ from opaq.certificates.certify import Certificate
 from opaq.reports.layout import WIDTH, Facts, Page
 from opaq.reports.numbers import amount_words, number
 from opaq.reports.text.certificate import certificate_rows
-from opaq.reports.text.measurement import measurement_rows, sequence_parts
+from opaq.reports.text.measurement import figure_tables, measurement_rows, sequence_parts
 from opaq.reports.text.sentences import answer_sentence
 from opaq.solvers.solve import Solution
 from opaq.solvers.strategy import Status
@@ -27,9 +27,12 @@ def solution_page(solution: Solution, certificate: Certificate | None = None, *,
     certificate: of the same policy; None where there is none. width: columns, for the lines of long sequences.
     """
     measurement = solution.measurement
-    facts = Facts((*_verdict_rows(solution), *measurement_rows(measurement)))
+    facts = (
+        Facts((*_verdict_rows(solution), *measurement_rows(measurement))),
+        *figure_tables(measurement.figures),
+    )
     proven = () if certificate is None else (Facts(certificate_rows(certificate)),)
-    parts = (facts, *sequence_parts(measurement, width=width), Facts(search_rows(solution)), *proven)
+    parts = (*facts, *sequence_parts(measurement, width=width), Facts(search_rows(solution)), *proven)
     return Page(answer_sentence(measurement, certificate), parts, f"Solution of {measurement.problem}")
 
 
@@ -97,10 +100,11 @@ def _polish_note(solution: Solution, scores: Sequence[float]) -> str:
 def _aim(solution: Solution) -> list[tuple[str, str]]:
     """Return a row on what was maximised or minimised, unless it is the opacity that is shown anyway."""
     measurement, minimise = solution.measurement, solution.measurement.objective.minimise
-    if measurement.of.name == "opacity":
+    figure = measurement.objective.figure
+    if measurement.of.name == "opacity" and figure is None:
         return []
     unit = f" {measurement.of.unit}" if measurement.of.unit else ""
-    words = f"{measurement.of.title}: {amount_words(measurement.uncertainty)}{unit}"
+    words = f"{figure or measurement.of.title}: {amount_words(measurement.uncertainty)}{unit}"
     return [("minimised" if minimise else "maximised", words)]
 
 

@@ -81,7 +81,7 @@ class FrontSearch:
         problem = with_threshold(problem, payoff, 0.0)
         search = Search.prepare(problem, policy_class, factory_of(options.solver), options, warm=warm, stop=stop)
         required = [index for index, each in enumerate(search.product.process.payoffs) if each.threshold is not None]
-        return cls(search, payoff, dict(zip(required, search.objective.scales.tolist(), strict=True)))
+        return cls(search, payoff, dict(zip(required, search.objective.scales.tolist(), strict=False)))
 
     @property
     def process(self) -> HiddenProcess:
@@ -125,14 +125,17 @@ class FrontSearch:
         problem = with_threshold(search.problem, self.payoff, threshold)
         product = replace(search.product, problem=problem, process=replace(process, payoffs=tuple(payoffs)))
         sizes = [size for index, size in self.sizes.items() if payoffs[index].threshold is not None]
+        limits = search.objective.limits
+        sizes += search.objective.scales[len(self.sizes) :].tolist()  # of limits of figures
         largest = {most.name: most for most in search.attainable}
-        required = [payoff for payoff in payoffs if payoff.threshold is not None]
+        required = {each.name: each.threshold for each in payoffs if each.threshold is not None}
+        required |= {limit.name: limit.threshold for limit in limits if limit.name in largest}
         return replace(
             search,
             problem=problem,
             product=product,
             objective=replace(search.objective, product=product, sizes=np.array(sizes), stop=stop),
-            attainable=tuple(replace(largest[each.name], threshold=float(each.threshold or 0.0)) for each in required),
+            attainable=tuple(replace(largest[name], threshold=float(wanted)) for name, wanted in required.items()),
         )
 
     def solve(
