@@ -11,6 +11,7 @@ container, it refuses to compile at all; here a temporary folder stands in, or e
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import stat
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 from numba.core.runtime import rtsys
 
 _COSTS = "compiling takes half a minute; set NUMBA_CACHE_DIR to a folder that lasts and can be written"
@@ -57,11 +59,33 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
 
 
+class _CollectorPause(event.Listener):  # type: ignore[misc]
+    """Turns the garbage collector off while numba compiles: it takes a fifth of that time and finds next to nothing."""
+
+    def __init__(self) -> None:
+        self._depth = 0  # compiling a kernel compiles its helpers; numba's lock lets in one thread only
+        self._was_on = True
+
+    def on_start(self, _: Any) -> None:
+        """Turn it off where the first of nested functions begins."""
+        if self._depth == 0:
+            self._was_on = gc.isenabled()
+            gc.disable()
+        self._depth += 1
+
+    def on_end(self, _: Any) -> None:
+        """Turn it on again after the last, if it was."""
+        self._depth -= 1
+        if self._depth == 0 and self._was_on:
+            gc.enable()
+
+
+event.register("numba:compile", _CollectorPause())
+
+
 @contextmanager
 def announce_compiling(announce: Callable[[], None]) -> Iterator[None]:
     """Call `announce` once, before the first kernel that the block has to compile; not where all are kept already."""
-    from numba.core import event
-
     pending = [announce]
 
     class Announcer(event.Listener):  # type: ignore[misc]

@@ -215,14 +215,15 @@ def sweep_forward(
                 seen += value * weights[entry_state[entry]]
             if chance.real < IMPOSSIBLE:
                 continue
+            seen = seen / chance
             if not filled[child]:
                 scale = 1.0 / chance
                 for entry in range(first, last):
                     belief[entry] = predicted[entry_state[entry]] * emission[entry] * scale
-                projection[child] = seen / chance
+                projection[child] = seen
                 filled[child] = True
             else:
-                off = seen / chance - projection[child]
+                off = seen - projection[child]
                 if not (abs(off.real) <= _TOLERANCE and abs(off.imag) <= _TOLERANCE * STEP):
                     fits = False
                     break
