@@ -365,7 +365,7 @@ def expand_levels(
 
 
 _NO_LIMIT = 2**62
-_LEAST_NODES, _LEAST_ENTRIES = 64, 1024  # room of a new level
+_LEAST_NODES, _LEAST_ENTRIES = 256, 4096  # room of a new level
 
 
 def _run(
@@ -396,7 +396,8 @@ def _run(
             break
         new = int(count[_NEW])
         if num_made + new > made.hashes.shape[0] or num_entries > made.pair.size:
-            larger = _new_level(nodes, 2 * (num_made + new), 2 * num_entries)
+            least = (now.mass.size, now.pair.size) if num_made == 0 else (0, 0)  # levels seldom shrink
+            larger = _new_level(nodes, max(2 * (num_made + new), least[0]), max(2 * num_entries, least[1]))
             sizes = (num_made + 1, made.start[num_made], made.start[num_made], *[num_made] * 6)
             for old, longer, size in zip(made, larger, sizes, strict=True):
                 longer[:size] = old[:size]
