@@ -46,9 +46,9 @@ class _GrowingLevel(NamedTuple):
     belief: NumberArray  # [entry]
     mass: NumberArray  # [node]
     best: FloatArray  # [node]
-    parent: IntArray  # [node]
+    parent: ShortArray  # [node]
     observation: ShortArray  # [node]
-    runs: IntArray  # [node]
+    runs: ShortArray  # [node]
     hashes: _HashArray  # [node, 2]
 
 
@@ -378,7 +378,7 @@ def _run(
     many = made.mass.size if keep_arcs else 0
     arcs = Arcs(
         np.zeros(num_nodes + 1 if keep_arcs else 0, np.int64),
-        np.empty(many, np.int64),
+        np.empty(many, np.int32),
         np.empty(many if sampled else 0),
     )
     known = SettledArcs(np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many))
@@ -429,9 +429,9 @@ def _new_level(like: Nodes, num_nodes: int, num_entries: int) -> _GrowingLevel:
         belief=new_numbers(num_entries, like.belief),
         mass=new_numbers(num_nodes, like.mass),
         best=np.empty(num_nodes),
-        parent=np.empty(num_nodes, np.int64),
+        parent=np.empty(num_nodes, np.int32),
         observation=np.empty(num_nodes, np.int32),
-        runs=np.empty(num_nodes, np.int64),
+        runs=np.empty(num_nodes, np.int32),
         hashes=np.empty((num_nodes, 2), np.uint64),
     )
 
