@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 SENTENCES = Path(__file__).parent / "golden" / "sentences.txt"
 REWRITE = "--rewrite-golden"
+
+gc.set_threshold(100_000, 50, 50)  # as in commands: with all that tests import, looking for garbage takes a tenth
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

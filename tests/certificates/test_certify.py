@@ -339,7 +339,7 @@ def binding_problem(seed: int) -> Problem:
     return replace(problem, task=Task(chosen.expected_return - 0.05 * gains[0], requirements=(asked,)))
 
 
-@pytest.mark.parametrize("first", range(0, 200, 10))
+@pytest.mark.parametrize("first", range(0, 60, 10))
 def test_bound_history_optimum_and_solved_policy_come_in_this_order(first: int) -> None:
     """No tolerance between the three: upper ends are rounded up, lower ends are measured of policies.
 
@@ -362,7 +362,7 @@ def test_bound_history_optimum_and_solved_policy_come_in_this_order(first: int) 
         assert bound >= solved.measurement.opacity.lower, seed
         assert optimum.value.upper >= solved.measurement.opacity.lower, seed
         num_binding += max(optimum.prices.values()) > 1e-4
-    assert num_binding >= 1  # of all 200: 124
+    assert num_binding >= 1  # of the first 200: 124
 
 
 def _one_action(problem: Problem) -> opaq.MDP:

@@ -144,6 +144,8 @@ def test_ctrl_c_tells_the_classes_that_are_done(tmp_path: Path) -> None:
         "grid-last-state-4",
         "--classes",
         "state,start,time;memory:3;state",
+        "--starts",
+        "2",
     )
     process = subprocess.Popen(
         given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=os.environ

@@ -13,7 +13,8 @@ import pytest
 
 from opaq.cli import main, progress
 from opaq.cli.output import code_of_status
-from opaq.solvers.options import default_of
+from opaq.errors import Fault, InputError
+from opaq.solvers.options import SolveOptions, default_of
 from opaq.solvers.registry import SOLVERS
 from opaq.solvers.runs import RECORD_FILE, RunRecord
 from opaq.solvers.solve import solve
@@ -75,10 +76,18 @@ def test_options_that_the_solver_uses_are_not(opaq) -> None:
     assert [step["iteration"] for step in json.loads(done.stdout)["trace"]] == [1, 2, 3]
 
 
-def test_defaults_are_those_of_the_library(opaq) -> None:
-    done = opaq("solve", "two-sink", "--solver", "primal-dual", *FEW, "--json")
-    told = json.loads(done.stdout)
-    assert (told["seed"], len(told["trace"])) == (0, 5000)
+def test_defaults_are_those_of_the_library(opaq, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[SolveOptions] = []
+
+    def refuse(*_: object, options: SolveOptions, **others: object) -> None:
+        asked.append(options)
+        assert {name for name, value in others.items() if value is not None} <= {"on_step", "stop"}
+        raise InputError([Fault("", "is not solved here")])
+
+    monkeypatch.setattr("opaq.solvers.solve.solve", refuse)
+    assert opaq("solve", "two-sink", "--solver", "primal-dual", *FEW).returncode == 2
+    assert asked == [SolveOptions(solver="primal-dual", starts=1)]
+    assert (asked[0].seed, asked[0].iterations) == (0, 5000)
 
 
 def test_an_output_that_cannot_be_written_is_told_before_the_work(opaq, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_no_policy_is_below_the_solution_or_above_the_bound(of: Uncertainty, ora
         rows = {(state,): {"a": chance, "b": 1.0 - chance} for state, chance in chances.items()}
         return oracle(oracles.joint(problem, Policy(PolicyClass(("state",)), rows)))
 
-    best = max(value(*point) for point in product(np.linspace(0.0, 1.0, 41), repeat=2))
+    best = max(value(*point) for point in product(np.linspace(0.0, 1.0, 21), repeat=2))
     solution = opaq.solve(problem, starts=2)
     assert solution.measurement.uncertainty.value >= best - 1e-5
     certificate = certify(problem, solution.policy, gap=1e-4, time_limit=5.0, machines=(ObservationTree(),))

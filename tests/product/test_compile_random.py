@@ -11,6 +11,7 @@ import oracles
 from opaq.errors import InputError
 from opaq.model.policy import PolicyClass, RowKey
 from opaq.model.problem import Problem
+from opaq.product import compile as compiling
 from opaq.product.compile import compile_problem
 from random_problems import CONDITIONS, SECRETS, random_policy, random_problem
 
@@ -112,3 +113,17 @@ def test_states_of_one_row_must_enable_the_same_actions() -> None:
     assert len(actions) > 1
     with pytest.raises(InputError, match="different actions"):
         compile_problem(problem, PolicyClass(("time",)))
+
+
+@pytest.mark.parametrize("few", [0, 4096])
+def test_states_from_which_others_are_reached(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling, "_FEW_STATES", few)  # 0: by SciPy
+    rng, size = np.random.default_rng(3), 40
+    for _ in range(10):
+        source, target = rng.integers(size, size=(2, 45))
+        ends = np.unique(rng.integers(size, size=2))
+        expected = set(ends.tolist())
+        while more := {int(one) for one, other in zip(source, target, strict=True) if other in expected} - expected:
+            expected |= more
+        reached = compiling._reach_backwards(ends, source, target, size)
+        assert set(np.flatnonzero(reached).tolist()) == expected

@@ -51,7 +51,7 @@ class StateActions:
         slot = np.arange(state.size) - np.repeat(first - process.row_start[process.row], counts)
         inner = int(process.edge_start[process.num_states])
         owner = np.repeat(np.arange(process.num_states), np.diff(process.edge_start[:-1]))
-        inside = process.edge_slots[:inner].tocoo()
+        inside = process.edge_slots.scipy()[:inner].tocoo()
         source = owner[inside.row]
         choice = first[source] + inside.col - process.row_start[process.row[source]]
         shape = (state.size, process.num_states)
@@ -60,7 +60,7 @@ class StateActions:
 
     def paid(self, payoff: Payoff) -> FloatArray:
         """Return [choice]: what every choice pays of a payoff, not discounted."""
-        return np.asarray(payoff.slots[self.state, self.slot]).reshape(-1)
+        return np.asarray(payoff.slots.scipy()[self.state, self.slot]).reshape(-1)
 
     def best(self, values: FloatArray) -> FloatArray:
         """Return [state]: the largest of the values [choice] of its choices."""
@@ -112,10 +112,11 @@ def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop
     """
     payoff, stop, size = payoff or process.payoffs[0], stop or Stop(), process.num_states
     moved, paid, value = process.edge_slots, payoff.slots, np.array(payoff.final)
+    worth = np.array([payoff.discount**time for time in range(process.horizon + 1)])
     _largest_values(
-        process.edges, moved.indptr, moved.indices, moved.data, indices(process.row), indices(process.row_start),
-        paid.indptr, paid.indices, paid.data, np.array([payoff.discount**time for time in range(process.horizon + 1)]),
-        value, np.empty(size), np.empty(int(np.diff(process.row_start).max())), stop.cell(),
+        process.edges, moved.starts, moved.columns, moved.values, indices(process.row), indices(process.row_start),
+        paid.starts, paid.columns, paid.values, worth, value, np.empty(size),
+        np.empty(int(np.diff(process.row_start).max())), stop.cell(),
     )  # fmt: skip
     stop.check()
     return float(start_distribution(process) @ value)

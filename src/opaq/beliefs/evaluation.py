@@ -15,7 +15,7 @@ import numpy as np
 from opaq.beliefs.frozen import Buffers, FrozenGraph, clear_adjoints, entropy_step, sweep_backward, sweep_forward
 from opaq.beliefs.returns import Itinerary, itinerary_room, start_distribution, sweep_payoff
 from opaq.kernel_cache import kernel
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, floats, indices
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, indices
 from opaq.product.process import Payoff
 from opaq.stop import Stop
 
@@ -159,17 +159,17 @@ class PolicyEvaluator:
 
     def __post_init__(self) -> None:
         process, rewards = self.graph.process, [payoff.slots for payoff in self.payoffs]
-        ends = np.concatenate(([0], np.cumsum([matrix.nnz for matrix in rewards])))
-        starts = [matrix.indptr[:-1] + end for matrix, end in zip(rewards, ends, strict=False)]
+        ends = np.concatenate(([0], np.cumsum([matrix.values.size for matrix in rewards])))
+        starts = [matrix.starts[:-1] + end for matrix, end in zip(rewards, ends, strict=False)]
         self._slots = _Slots(
-            indices(process.edge_slots.indptr),
-            indices(process.edge_slots.indices),
-            floats(process.edge_slots.data),
+            indices(process.edge_slots.starts),
+            indices(process.edge_slots.columns),
+            process.edge_slots.values,
             process.edge_base,
             self.graph.positive,
             indices(np.concatenate((*starts, ends[-1:]))),
-            indices(np.concatenate([matrix.indices for matrix in rewards])),
-            np.concatenate([matrix.data for matrix in rewards]),
+            indices(np.concatenate([matrix.columns for matrix in rewards])),
+            np.concatenate([matrix.values for matrix in rewards]),
             np.stack([payoff.final for payoff in self.payoffs]),
             np.array([payoff.discount for payoff in self.payoffs], dtype=np.float64),
             start_distribution(process),

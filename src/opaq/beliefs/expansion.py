@@ -46,9 +46,9 @@ class _GrowingLevel(NamedTuple):
     belief: NumberArray  # [entry]
     mass: NumberArray  # [node]
     best: FloatArray  # [node]
-    parent: IntArray  # [node]
+    parent: ShortArray  # [node]
     observation: ShortArray  # [node]
-    runs: IntArray  # [node]
+    runs: ShortArray  # [node]
     hashes: _HashArray  # [node, 2]
 
 
@@ -365,7 +365,7 @@ def expand_levels(
 
 
 _NO_LIMIT = 2**62
-_LEAST_NODES, _LEAST_ENTRIES = 64, 1024  # room of a new level
+_LEAST_NODES, _LEAST_ENTRIES = 256, 4096  # room of a new level
 
 
 def _run(
@@ -378,7 +378,7 @@ def _run(
     many = made.mass.size if keep_arcs else 0
     arcs = Arcs(
         np.zeros(num_nodes + 1 if keep_arcs else 0, np.int64),
-        np.empty(many, np.int64),
+        np.empty(many, np.int32),
         np.empty(many if sampled else 0),
     )
     known = SettledArcs(np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many, np.int64), np.empty(many))
@@ -396,7 +396,8 @@ def _run(
             break
         new = int(count[_NEW])
         if num_made + new > made.hashes.shape[0] or num_entries > made.pair.size:
-            larger = _new_level(nodes, 2 * (num_made + new), 2 * num_entries)
+            least = (now.mass.size, now.pair.size) if num_made == 0 else (0, 0)  # levels seldom shrink
+            larger = _new_level(nodes, max(2 * (num_made + new), least[0]), max(2 * num_entries, least[1]))
             sizes = (num_made + 1, made.start[num_made], made.start[num_made], *[num_made] * 6)
             for old, longer, size in zip(made, larger, sizes, strict=True):
                 longer[:size] = old[:size]
@@ -428,9 +429,9 @@ def _new_level(like: Nodes, num_nodes: int, num_entries: int) -> _GrowingLevel:
         belief=new_numbers(num_entries, like.belief),
         mass=new_numbers(num_nodes, like.mass),
         best=np.empty(num_nodes),
-        parent=np.empty(num_nodes, np.int64),
+        parent=np.empty(num_nodes, np.int32),
         observation=np.empty(num_nodes, np.int32),
-        runs=np.empty(num_nodes, np.int64),
+        runs=np.empty(num_nodes, np.int32),
         hashes=np.empty((num_nodes, 2), np.uint64),
     )
 

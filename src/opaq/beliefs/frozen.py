@@ -30,7 +30,7 @@ from opaq.beliefs.leaves import cell_values
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
 from opaq.kernel_cache import helper, inlined, kernel
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, frozen, indices
 from opaq.model.uncertainty import MassRows, Uncertainty
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -126,19 +126,19 @@ def _make_shape(graph: Graph, chain: Chain, links: _Links) -> _GraphShape:
     counts = np.concatenate([np.diff(level.nodes.start) for level in graph.levels])
     arc_counts, children = [], []
     for depth, level in enumerate(graph.levels[1:], start=1):
-        owner = np.repeat(np.arange(sizes[depth - 1]), np.diff(level.arcs.start))
+        owner = np.repeat(np.arange(sizes[depth - 1], dtype=np.int32), np.diff(level.arcs.start))
         kept = level.arcs.child >= 0
         arc_counts.append(np.bincount(owner[kept], minlength=sizes[depth - 1]))
-        children.append(level.arcs.child[kept] + first[depth])
+        children.append(indices(level.arcs.child[kept] + first[depth]))
     arc_counts.append(np.zeros(sizes[-1], dtype=np.int64))
     pair = np.concatenate([level.nodes.pair for level in graph.levels])
     cell_start, cell = leaf_cells(graph.last, links, chain)
     return _GraphShape(
         entry_start=indices(np.concatenate(([0], np.cumsum(counts)))),
-        state=indices(chain.pairs.state[pair]),
+        state=frozen(chain.pairs.state[pair]),
         emission=chain.pairs.value[pair],
         arc_start=indices(np.concatenate(([0], np.cumsum(np.concatenate(arc_counts))))),
-        child=indices(np.concatenate([*children, np.zeros(0, dtype=np.int64)])),
+        child=frozen(np.concatenate([*children, np.zeros(0, dtype=np.uint32)])),
         first_leaf=int(first[-2]),
         cell_start=indices(cell_start),
         cell=indices(cell),
@@ -215,14 +215,15 @@ def sweep_forward(
                 seen += value * weights[entry_state[entry]]
             if chance.real < IMPOSSIBLE:
                 continue
+            seen = seen / chance
             if not filled[child]:
                 scale = 1.0 / chance
                 for entry in range(first, last):
                     belief[entry] = predicted[entry_state[entry]] * emission[entry] * scale
-                projection[child] = seen / chance
+                projection[child] = seen
                 filled[child] = True
             else:
-                off = seen / chance - projection[child]
+                off = seen - projection[child]
                 if not (abs(off.real) <= _TOLERANCE and abs(off.imag) <= _TOLERANCE * STEP):
                     fits = False
                     break
@@ -484,7 +485,7 @@ class FrozenGraph:
         Raises StoppedError when `stop` is requested meanwhile.
         """
         chain = Chain.of(process, pi, stop=stop)
-        graph = unroll(chain, steps=process.horizon, budget=budget, keep=True)
+        graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, shape_only=True)
         chain.stop.check()
         return cls.from_graph(chain, graph, leaf=leaf)
 

@@ -63,9 +63,9 @@ class Nodes(NamedTuple):
     belief: NumberArray  # [entry]: P(x | y), summing to 1 over a node; real or complex
     mass: NumberArray  # [node]: P(y), summed over the sequences of the node; real or complex
     best: FloatArray  # [node]: probability of its likeliest sequence
-    parent: IntArray  # [node]: the node which that sequence comes from
+    parent: ShortArray  # [node]: the node which that sequence comes from
     observation: ShortArray  # [node]: the last observation
-    runs: IntArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
+    runs: ShortArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
 
 
 class Room(NamedTuple):
@@ -84,7 +84,7 @@ class Arcs(NamedTuple):
     """
 
     start: IntArray  # [node + 1]
-    child: IntArray  # [arc]
+    child: ShortArray  # [arc]
     weight: FloatArray  # [arc]
 
 
@@ -222,7 +222,7 @@ class Level:
     @property
     def num_nodes(self) -> int:
         """Number of distinct beliefs."""
-        return int(self.nodes.mass.size)
+        return int(self.nodes.start.size - 1)
 
     @property
     def num_bytes(self) -> int:

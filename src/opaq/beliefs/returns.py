@@ -203,7 +203,7 @@ def expected_return(
     Raises StoppedError when `stop` is requested meanwhile.
     """
     payoff = payoff or process.payoffs[0]
-    total, last = _push_forward(process, pi, np.asarray(payoff.slots @ pi), payoff.discount, stop)
+    total, last = _push_forward(process, pi, payoff.slots @ pi, payoff.discount, stop)
     return float(total + payoff.final @ last)
 
 
@@ -295,7 +295,8 @@ def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, f
 
     forever: for the return of an endless run.
     """
-    unsigned = replace(payoff, slots=abs(payoff.slots), final=np.abs(payoff.final))
+    slots = replace(payoff.slots, values=np.abs(payoff.slots.values))
+    unsigned = replace(payoff, slots=slots, final=np.abs(payoff.final))
     if forever:
         return infinite_return(replace(process, payoffs=(unsigned, *process.payoffs[1:])), pi)
     return expected_return(process, pi, unsigned)
@@ -303,7 +304,7 @@ def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, f
 
 def largest_absolute_payoff(process: HiddenProcess, payoff: Payoff, *, forever: bool = False) -> float:
     """Return an upper bound of `absolute_payoff` over all policies."""
-    most = float(np.abs(payoff.slots.data).max(initial=0.0))
+    most = float(np.abs(payoff.slots.values).max(initial=0.0))
     if forever:
         return most / (1.0 - payoff.discount)
     times = float((np.abs(payoff.discount) ** np.arange(process.horizon + 1)).sum())

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -159,7 +160,7 @@ def _take_nodes(level: Level, chosen: IntArray, weight: FloatArray | None = None
     nodes, arcs = level.nodes, level.arcs
     _, entry = expand_rows(nodes.start, chosen)
     counts = nodes.start[chosen + 1] - nodes.start[chosen]
-    number = np.full(level.num_nodes, DROPPED, dtype=np.int64)
+    number = np.full(level.num_nodes, DROPPED, dtype=np.int32)
     number[chosen] = np.arange(chosen.size)
     kept = Nodes(
         np.concatenate(([0], np.cumsum(counts))),
@@ -174,6 +175,12 @@ def _take_nodes(level: Level, chosen: IntArray, weight: FloatArray | None = None
     return replace(level, nodes=kept, arcs=arcs._replace(child=number[arcs.child]))
 
 
+def _strip(level: Level) -> Level:
+    """Return the level without the numbers of its nodes."""
+    numbers: list[Any] = [np.empty(0, array.dtype) for array in level.nodes[2:]]
+    return replace(level, nodes=Nodes(level.nodes.start, level.nodes.pair, *numbers))
+
+
 OnLevel = Callable[[int, int], None]
 _NO_NUMBERS = np.zeros(0)
 _SMALL_LEVEL = 512  # levels of at most this many nodes are made many at a time
@@ -186,14 +193,14 @@ def _make_root(chain: Chain, samples: int) -> Level:
     """Return level 0, before anything is seen: the source for certain, with mass 1 and all sampled runs."""
     one: NumberArray = np.ones_like(chain.moves.flow[:1])
     source = np.array([chain.pairs.state.size - 1], dtype=np.uint32)
-    zero, zero32 = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int32)
-    return _level_without_arcs(Nodes(np.array([0, 1]), source, one, one, np.ones(1), zero, zero32, np.array([samples])))
+    zero, runs = np.zeros(1, dtype=np.int32), np.array([samples], dtype=np.int32)
+    return _level_without_arcs(Nodes(np.array([0, 1]), source, one, one, np.ones(1), zero, zero, runs))
 
 
 def _level_without_arcs(nodes: Nodes) -> Level:
     """Return a level of which only the nodes are known."""
-    nothing = np.zeros(0, dtype=np.int64)
-    return Level(nodes, Arcs(nothing, nothing, _NO_NUMBERS), SettledArcs(nothing, nothing, nothing, _NO_NUMBERS))
+    nothing, no_child = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    return Level(nodes, Arcs(nothing, no_child, _NO_NUMBERS), SettledArcs(nothing, nothing, nothing, _NO_NUMBERS))
 
 
 def unroll(
@@ -202,6 +209,7 @@ def unroll(
     steps: int,
     budget: Budget | None = None,
     keep: bool = False,
+    shape_only: bool = False,
     whole: bool = False,
     leaves: Sequence[Uncertainty] = (),
     samples: int = 0,
@@ -213,6 +221,7 @@ def unroll(
 
     budget: nodes, mass and memory that may be kept; the default budget unless given.
     keep: keep every level and its arcs, for gradients and for naming sequences; otherwise the last level only.
+    shape_only: of the levels before the last one keep only the entries and the arcs, for graphs of frozen shape.
     whole: the first level that does not fit the budget (or very many levels that do) ends the work: the graph returned
         is not whole then, and `limit` says why.
     leaves: further uncertainties whose dropped part is added up.
@@ -257,6 +266,8 @@ def unroll(
         num_entries += child.nodes.pair.size
         settled_mass += settled
         used = used + child.num_bytes if keep else 0
+        if keep and shape_only:
+            levels[-1] = _strip(level)
         levels = [*levels, child] if keep else [child]
         level = child
         time += 1

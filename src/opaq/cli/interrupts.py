@@ -6,6 +6,7 @@ module is imported first of all and imports nothing heavy.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -106,6 +107,7 @@ def run() -> None:
     its number, otherwise what `main` returned.
     """
     listen(interrupts.act, SIGNALS)
+    gc.set_threshold(100_000, 20, 20)  # importing makes many objects that stay: looking for others took a tenth of it
     from opaq.cli.main import main
 
     code = main(sys.argv[1:])

@@ -188,11 +188,45 @@ class SparseRows(ContentEq):
         matrix[self.row_of_entry(), self.columns] = self.values
         return matrix
 
+    def take(self, chosen: IntArray) -> SparseRows:
+        """Return the matrix of the chosen rows, in any order and with repetitions."""
+        owner, entry = expand_rows(self.starts, chosen)
+        counts = np.bincount(owner, minlength=chosen.size)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        return SparseRows(ints(starts), ints(self.columns[entry]), floats(self.values[entry]), self.num_columns)
+
+    def __matmul__(self, vector: Any) -> Any:
+        """Return [row]: the sum over its entries of value times vector [column], added up in their order."""
+        return _add_up(self.row_of_entry(), self.values * vector[self.columns], self.num_rows)
+
+    @property
+    def T(self) -> TransposedRows:  # noqa: N802, as NumPy and SciPy call it
+        """The transposed matrix, to be multiplied by a vector."""
+        return TransposedRows(self)
+
     def scipy(self) -> csr_array:
         """Return a SciPy csr_array that shares the arrays."""
         from scipy.sparse import csr_array
 
         return csr_array((self.values, self.columns, self.starts), shape=(self.num_rows, self.num_columns))
+
+
+class TransposedRows(NamedTuple):
+    """A sparse matrix by columns, for products with vectors."""
+
+    rows: SparseRows
+
+    def __matmul__(self, vector: Any) -> Any:
+        """Return [column]: the sum over its entries of value times vector [row], row after row."""
+        rows = self.rows
+        return _add_up(rows.columns, rows.values * vector[rows.row_of_entry()], rows.num_columns)
+
+
+def _add_up(position: IntArray, values: Any, size: int) -> Any:
+    """Return [position]: the sum of its values, in their order; complex where they are."""
+    if np.iscomplexobj(values):
+        return _add_up(position, values.real, size) + 1j * _add_up(position, values.imag, size)
+    return np.bincount(position, weights=values, minlength=size).astype(np.float64)
 
 
 def expand_rows(starts: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:

@@ -8,15 +8,13 @@ prior(z)) to leakage. Leaves are ranked by these shares and named by their likel
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from opaq.beliefs.graph import DROPPED, Budget, Chain, Graph
-from opaq.beliefs.secret_prediction import SecretPredictions
 from opaq.beliefs.unroll import unroll
-from opaq.model.arrays import ContentEq, FloatArray, expand_rows
+from opaq.model.arrays import ContentEq, FloatArray, SparseRows, expand_rows
 from opaq.product.compile import Product
 from opaq.stop import Stop
 
@@ -79,8 +77,9 @@ def rank_sequences(
     graph = unroll(chain, steps=process.horizon + 1, budget=budget, keep=True, samples=samples, rng=rng)
     chain.stop.check()
     leaves = graph.last
-    last = SecretPredictions.of(process, np.real(chain.moves.flow), steps=0)
-    posterior = last.predict(leaves, process.horizon, np.arange(leaves.mass.size), pair_state=chain.pairs.state)
+    leaf = np.repeat(np.arange(leaves.mass.size), np.diff(leaves.start))
+    value, shape = process.secret[chain.pairs.state[leaves.pair]], (leaves.mass.size, process.num_secrets)
+    posterior = SparseRows.from_entries(leaf, value, np.real(leaves.belief), shape=shape)
     complete = not samples and graph.dropped_mass == 0.0
     counts = _count_sequences(graph) if complete else None
     candidates = _Candidates(product, chain, graph, posterior, prior, counts)
@@ -108,7 +107,7 @@ class _Candidates:
     product: Product
     chain: Chain
     graph: Graph
-    posterior: Any  # sparse [leaf, secret value]
+    posterior: SparseRows  # [leaf, secret value]
     prior: FloatArray
     counts: list[FloatArray] | None  # [level][node]; None: a part of the graph is missing, masses are not known
 
@@ -134,18 +133,16 @@ class _Candidates:
 
     def _entropy(self) -> FloatArray:
         """Return [leaf]: H(Z | leaf) in bits."""
-        return -self._row_sums(self.posterior.data * _log2(self.posterior.data))
+        return -self._row_sums(self.posterior.values * _log2(self.posterior.values))
 
     def _divergence(self) -> FloatArray:
         """Return [leaf]: sum over z of p(z | leaf) log2(p(z | leaf) / p(z)), the leakage per unit of mass."""
-        share, prior = self.posterior.data, self.prior[self.posterior.indices]
+        share, prior = self.posterior.values, self.prior[self.posterior.columns]
         return self._row_sums(share * (_log2(share) - _log2(prior)))
 
     def _row_sums(self, terms: FloatArray) -> FloatArray:
         """Return [leaf]: the sum of terms, one per entry of the posterior."""
-        size = self.posterior.shape[0]
-        owner = np.repeat(np.arange(size), np.diff(self.posterior.indptr))
-        return np.asarray(np.bincount(owner, weights=terms, minlength=size))
+        return replace(self.posterior, values=terms).row_sums()
 
     def _leaf_sequence(self, leaf: int, bits: float) -> ObservedSequence:
         """Describe a leaf by its likeliest sequence.
@@ -154,7 +151,9 @@ class _Candidates:
             sequence where the mass is not known.
         """
         depth, nodes = len(self.graph.levels) - 1, self.graph.last
-        row = self.posterior[[leaf]].toarray().reshape(-1)
+        row = np.zeros(len(self.product.secret_values))
+        values, shares = self.posterior.row(leaf)
+        row[values] = shares
         likeliest = float(nodes.best[leaf])
         probability = None if self.counts is None else float(np.real(nodes.mass[leaf]))
         return ObservedSequence(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+<<<<<<< HEAD
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,14 @@ import numpy as np
 from opaq.errors import Fault, Faults, InputError, InvariantError, check_types, list_names
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
 from opaq.model.conditions import BeliefGraph, KeyPart, Memory
+=======
+
+import numpy as np
+
+from opaq.errors import Fault, Faults, InputError, check_types, list_names
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
+from opaq.model.conditions import KeyPart, Memory
+>>>>>>> speed
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey, check_policy_class, row_name
 from opaq.model.problem import Problem, Task
@@ -43,10 +52,6 @@ from opaq.product.trackers import (
 )
 from opaq.spec.policy_table import check_rows
 from opaq.stop import Stop
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 
 _MOST_SHOWN = 5
 
@@ -315,8 +320,6 @@ def _assemble(
     choice.
     emission: [product state, observation]. secret: [product state] -> secret value.
     """
-    from scipy.sparse import csr_array
-
     num_states, branches = secret.size, states.transitions
     slot = rows.slot(branches.source, branches.choice)
     pairs, edge = np.unique(branches.source * num_states + branches.target, return_inverse=True)
@@ -330,7 +333,7 @@ def _assemble(
         edge_target=ints(target),
         edges=Edges(indices(edge_start), indices(target)),
         edge_base=floats(np.concatenate((np.zeros(pairs.size), start_probability))),
-        edge_slots=csr_array((branches.probability, (edge.reshape(-1), slot)), shape=shape),
+        edge_slots=SparseRows.from_entries(edge.reshape(-1), slot, branches.probability, shape=shape),
         payoffs=payoffs,
         emission=emission,
         pairs=Pairs.of(emission, secret),
@@ -362,16 +365,28 @@ def _find_settled_secrets(secret: IntArray, edge_start: IntArray, edge_target: I
     doubtful = np.unique(owner[secret[owner] != secret[target]])
     if doubtful.size in (0, num_states):  # all are settled, or none: no search
         return np.where(np.isin(np.arange(num_states), doubtful), -1, secret)
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
+    return np.where(_reach_backwards(doubtful, owner, target, num_states), -1, secret)
 
-    rows = np.concatenate((target, np.full(doubtful.size, num_states)))
-    columns = np.concatenate((owner, doubtful))
-    backwards = csr_array((np.ones(rows.size, dtype=np.int8), (rows, columns)), shape=(num_states + 1, num_states + 1))
-    open_states = breadth_first_order(backwards, num_states, return_predecessors=False)
-    settled = secret.copy()
-    settled[open_states[open_states < num_states]] = -1
-    return settled
+
+_FEW_STATES = 4096
+
+
+def _reach_backwards(ends: IntArray, source: IntArray, target: IntArray, num_states: int) -> BoolArray:
+    """Return [state]: whether one of the states `ends` can be reached from it, by edges from source to target."""
+    shape, reached = (num_states + 1, num_states + 1), np.zeros(num_states + 1, dtype=np.bool_)
+    rows, columns = np.concatenate((target, np.full(ends.size, num_states))), np.concatenate((source, ends))
+    backwards = SparseRows.from_entries(rows, columns, np.ones(rows.size), shape=shape)
+    if num_states > _FEW_STATES:  # SciPy's search takes longer to import than few states take here
+        from scipy.sparse.csgraph import breadth_first_order
+
+        reached[breadth_first_order(backwards.scipy(), num_states, return_predecessors=False)] = True
+        return reached[:-1]
+    wave = ints([num_states])
+    while wave.size:
+        reached[wave] = True
+        before = backwards.columns[expand_rows(backwards.starts, wave)[1]]
+        wave = np.unique(before[~reached[before]])
+    return reached[:-1]
 
 
 def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: _PolicyRows) -> tuple[Payoff, ...]:
@@ -394,14 +409,11 @@ def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: _PolicyRows) ->
     return tuple(payoffs)
 
 
-def _reward_per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: _PolicyRows) -> csr_array:
+def _reward_per_slot(mdp: MDP, rewards: FloatArray, state: IntArray, rows: _PolicyRows) -> SparseRows:
     """Return R(x, slot) as a sparse matrix [product state, slot], from rewards [choice]."""
-    from scipy.sparse import csr_array
-
     owner, choice = expand_rows(mdp.choice_start, state)
-    slot, reward = rows.slot(owner, choice), rewards[choice]
-    paid = reward != 0
-    return csr_array((reward[paid], (owner[paid], slot[paid])), shape=(state.size, rows.num_slots))
+    shape = (state.size, rows.num_slots)
+    return SparseRows.from_entries(owner, rows.slot(owner, choice), rewards[choice], shape=shape)
 
 
 def _policy_to_vector(product: Product, policy: Policy) -> FloatArray:
@@ -455,7 +467,8 @@ def _actions_are_equal(process: HiddenProcess, first: int, last: int) -> bool:
     if last - first == 1:
         return True
     for matrix in (process.edge_slots, *(payoff.slots for payoff in process.payoffs)):
-        columns = matrix[:, first:last].toarray() if matrix.shape[0] * (last - first) < 10_000_000 else None
+        small = matrix.num_rows * (last - first) < 10_000_000
+        columns = matrix.scipy()[:, first:last].toarray() if small else None
         if columns is None or np.ptp(columns, axis=1).max(initial=0.0) > 0:
             return False
     return True

@@ -12,14 +12,11 @@ softmax(theta) row by row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, ShortRepr, SparseRows, indices
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 LARGEST_LOGIT = 700.0
 
@@ -115,7 +112,7 @@ class Payoff:
     """V = sum over t = 0 .. horizon of discount^t E[R(x_t, a_t)] + E[final(x_T)], with the wish V >= threshold."""
 
     name: str
-    slots: csr_array  # [state, slot]: reward per unit of policy
+    slots: SparseRows  # [state, slot]: reward per unit of policy
     final: FloatArray  # [state]
     discount: float
     threshold: float | None
@@ -134,7 +131,7 @@ class HiddenProcess(ShortRepr):
     edge_target: IntArray  # [edge]
     edges: Edges  # the same, laid out for compiled code
     edge_base: FloatArray  # [edge]: the part no policy changes (the start distribution)
-    edge_slots: csr_array  # [edge, slot]: probability of the edge per unit of policy
+    edge_slots: SparseRows  # [edge, slot]: probability of the edge per unit of policy
     payoffs: tuple[Payoff, ...]  # the return first, then the other requirements
     emission: SparseRows  # [state, observation]
     pairs: Pairs  # the same, laid out for the belief graph: observations that say the same are one

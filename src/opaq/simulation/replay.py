@@ -166,9 +166,9 @@ def _draw_slot_between(product: Product, pi: FloatArray, state: int, after: int,
     process = product.process
     first, last = process.edge_start[state], process.edge_start[state + 1]
     edge = int(first) + int(np.flatnonzero(process.edge_target[first:last] == after)[0])
-    begin, end = process.edge_slots.indptr[edge : edge + 2]
-    slots = process.edge_slots.indices[begin:end]
-    return int(slots[draw_index(process.edge_slots.data[begin:end] * pi[slots], rng)])
+    begin, end = process.edge_slots.starts[edge : edge + 2]
+    slots = process.edge_slots.columns[begin:end]
+    return int(slots[draw_index(process.edge_slots.values[begin:end] * pi[slots], rng)])
 
 
 _COLUMNS = ("run", "time", "state", "action", "observation", "secret")

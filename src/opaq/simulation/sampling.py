@@ -35,9 +35,9 @@ def sample_runs(process: HiddenProcess, pi: FloatArray, *, count: int, rng: np.r
         process.edge_start,
         process.edge_target,
         process.flow(pi),
-        slots.indptr,
-        slots.indices,
-        slots.data,
+        slots.starts,
+        slots.columns,
+        slots.values,
         process.row_start,
         process.row,
         pi,
@@ -87,7 +87,7 @@ def _score_gradient(
 
 def _run_payoffs(payoff: Payoff, runs: SampledRuns) -> FloatArray:
     """Return [run]: G = sum over t of discount^t R(x_t, slot_t) + final(x_T)."""
-    paid = np.asarray(payoff.slots[runs.states.reshape(-1), runs.slots.reshape(-1)]).reshape(runs.states.shape)
+    paid = np.asarray(payoff.slots.scipy()[runs.states.reshape(-1), runs.slots.reshape(-1)]).reshape(runs.states.shape)
     discounts = payoff.discount ** np.arange(runs.states.shape[1])
     return np.asarray(paid @ discounts + payoff.final[runs.states[:, -1]])
 

@@ -186,7 +186,7 @@ def _table(level: Level, num_observations: int) -> tuple[IntArray, IntArray]:
             known.node * num_observations + known.observation,
         )
     )
-    code = np.concatenate((arcs.child, -2 - known.value))
+    code = np.concatenate((arcs.child.astype(np.int64), -2 - known.value))
     order = np.argsort(key)
     return key[order], code[order]
 
