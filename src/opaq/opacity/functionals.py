@@ -209,7 +209,7 @@ class Linear:
     @property
     def bounds(self) -> tuple[float, float]:
         """The least and the largest payment at the end, or what all payments together cannot exceed in size."""
-        if not self.payoff.slots.nnz:
+        if not self.payoff.slots.columns.size:
             return float(self.payoff.final.min(initial=0.0)), float(self.payoff.final.max(initial=0.0))
         most = largest_absolute_payoff(self.process, self.payoff)
         return -most, most

@@ -149,7 +149,7 @@ def _fixed(view: HiddenProcess, moves: Any, start: FloatArray, emission: SparseR
         edge_target=ints(target),
         edges=Edges(indices(edge_start), indices(target)),
         edge_base=floats(np.concatenate((moves.data, start[begun]))),
-        edge_slots=csr_array((target.size, view.num_slots)),
+        edge_slots=SparseRows.from_entries([], [], [], shape=(target.size, view.num_slots)),
         payoffs=(),
         emission=emission,
         pairs=Pairs.of(emission, secret),

@@ -15,22 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
-<<<<<<< HEAD
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError, InvariantError, check_types, list_names
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
-from opaq.model.conditions import BeliefGraph, KeyPart, Memory
-=======
-
-import numpy as np
-
-from opaq.errors import Fault, Faults, InputError, check_types, list_names
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
-from opaq.model.conditions import KeyPart, Memory
->>>>>>> speed
+from opaq.model.conditions import BeliefGraph, KeyPart, Memory
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey, check_policy_class, row_name
 from opaq.model.problem import Problem, Task

@@ -75,6 +75,7 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
     within: evaluate in the time that this stop leaves, exactly as far as it goes: what has not been looked at then
         counts as nothing. Without it the objective's own stop holds, and StoppedError is raised when it is requested.
     """
+    objective = objective if within is None else replace(objective, stop=within)
     theta = repair(objective, theta)
     process, target, pi = objective.process, objective.target, objective.process.softmax(theta)
     error, beliefs, dropped = 0.0, 0, 0.0
@@ -84,12 +85,11 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
         mean, deviation = target.estimate(pi, nodes=nodes, rng=rng, stop=objective.stop)
         score, error = objective.sign * mean / target.scale, deviation / target.scale
     else:
-        stop = objective.stop if within is None else within
-        amount, beliefs, dropped = target.evaluate(pi, budget=objective.budget, stop=stop)
+        amount, beliefs, dropped = target.evaluate(pi, budget=objective.budget, stop=objective.stop)
         score = (amount.lower if objective.sign > 0 else -amount.upper) / target.scale
+    slack = objective.slack(theta)
     if within is None:
         objective.stop.check()
-    slack = (objective if within is None else replace(objective, stop=within)).slack(theta)
     if (slack < 0.0).any():
         slack = slack + np.where(slack < 0.0, objective.tolerances(process.softmax(theta)), 0.0)
     slack = np.asarray(slack / np.maximum(1.0, np.abs(objective.thresholds())))
@@ -99,8 +99,8 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
 def repair(objective: Objective, theta: FloatArray) -> FloatArray:
     """Return the nearest logits along the gradients of the violated requirements that meet them, if a small step does.
 
-    theta: [slot], logits; returned as they are where nothing is violated, or too much. Each of at most twelve steps
-    solves slopes x step = missing slack by least squares.
+    theta: [slot], logits; returned as they are where nothing is violated, or too much, and when the objective's stop is
+    requested. Each of at most twelve steps solves slopes x step = missing slack by least squares.
     """
     first, scales = theta, objective.scales
     for _ in range(12):
@@ -110,7 +110,10 @@ def repair(objective: Objective, theta: FloatArray) -> FloatArray:
         if (slack / scales).min() < -_MAX_DEFICIT:
             return first
         missed = slack < 1e-9 * scales
-        slopes = objective.slack_gradients(theta)[1][missed]
+        try:
+            slopes = objective.slack_gradients(theta)[1][missed]
+        except StoppedError:
+            return first
         aim = np.maximum(-slack[missed], 0.0) * (1.0 + 1e-6) + _MARGIN * scales[missed]
         step = np.linalg.lstsq(slopes, aim, rcond=None)[0]
         theta = np.clip(theta + step, -LARGEST_LOGIT, LARGEST_LOGIT)

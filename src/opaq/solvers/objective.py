@@ -224,14 +224,13 @@ class Objective:
     def slack_at(self, pi: FloatArray) -> FloatArray:
         """Return [requirement]: the slacks of a policy vector [slot], exactly; those of limits by their worse end.
 
-        Raises StoppedError when the stop is requested meanwhile.
+        After a request to stop what has not been looked at makes that end as bad as can be.
         """
         values = [expected_return(self.process, pi, payoff) for payoff in self.requirements()]
         slacks = np.array(values, dtype=np.float64) - self.thresholds()[: len(values)]
         if not self.limits:
             return slacks
         amounts = [limit.figure.evaluate(pi, budget=self.budget, stop=self.stop).amount for limit in self.limits]
-        self.stop.check()
         limited = [limit.slack(amount) for limit, amount in zip(self.limits, amounts, strict=True)]
         return np.concatenate((slacks, limited))
 

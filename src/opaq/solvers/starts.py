@@ -129,9 +129,8 @@ def _best_of_target(objective: Objective) -> FloatArray:
     """
     target = objective.target
     assert isinstance(target, Linear)
-    payoff = replace(
-        target.payoff, slots=objective.sign * target.payoff.slots, final=objective.sign * target.payoff.final
-    )
+    sign, paid = objective.sign, target.payoff.slots
+    payoff = replace(target.payoff, slots=replace(paid, values=sign * paid.values), final=sign * target.payoff.final)
     return greedy_policy(target.process, payoff, weighting="times", stop=objective.stop)
 
 

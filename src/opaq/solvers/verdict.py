@@ -151,8 +151,9 @@ def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -
     pi: [slot]. multipliers: [requirement]. Raises StoppedError when the objective's stop is requested meanwhile.
     """
     amount, _, _ = objective.target.evaluate(pi, budget=objective.budget, stop=objective.stop)
+    slack = objective.slack_at(pi)
     objective.stop.check()
-    return objective.sign * amount.lower / objective.scale + float(multipliers @ objective.slack_at(pi))
+    return objective.sign * amount.lower / objective.scale + float(multipliers @ slack)
 
 
 def _tolerance(objective: Objective) -> float:
