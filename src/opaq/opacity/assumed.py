@@ -23,7 +23,7 @@ import numpy as np
 
 from opaq.beliefs.returns import secret_distribution, start_distribution, transition_matrix
 from opaq.errors import BudgetError
-from opaq.model.arrays import FloatArray, IntArray
+from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.conditions import MAX_BELIEFS, BeliefGraph
 from opaq.model.figures import Assumption
 from opaq.model.problem import Problem, Task
@@ -194,7 +194,5 @@ def follow_filter(view: Product, filter: AssumedFilter, assumption: Assumption) 
 
 def final_payoff(process: HiddenProcess, name: str, worth: Any) -> Payoff:
     """Return a payoff that the last state alone pays; worth: [state]."""
-    from scipy.sparse import csr_array
-
-    nothing = csr_array((process.num_states, process.num_slots))
+    nothing = SparseRows.from_entries([], [], [], shape=(process.num_states, process.num_slots))
     return Payoff(name, nothing, np.asarray(worth, dtype=np.float64), 1.0, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opaq.model.arrays import SparseRows
 from opaq.model.figures import Assumption, CovertLimit, FigureLimit, Pair, UncertaintyLimit
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Task
@@ -106,8 +107,6 @@ def _covert(product: Product, limit: CovertLimit, for_: str) -> Functional:
 
     Infinite where something is seen that never is under the reference.
     """
-    from scipy.sparse import csr_array
-
     problem, of = product.problem, product.problem.of
     filter = assumed_filter(problem, Assumption(limit.like), of=of, for_=for_, bits=True)
     view = product.view(of, for_, assumed=filter.graph)
@@ -119,7 +118,7 @@ def _covert(product: Product, limit: CovertLimit, for_: str) -> Functional:
     state = np.repeat(np.arange(process.num_states), counts)
     begin = np.cumsum(counts) - counts
     slot = np.arange(state.size) - np.repeat(begin - process.row_start[process.row], counts)
-    paid = csr_array((bits[state], (state, slot)), shape=(process.num_states, process.num_slots))
+    paid = SparseRows.from_entries(state, slot, bits[state], shape=(process.num_states, process.num_slots))
     cost = Payoff("bits of the reference", paid, np.zeros(process.num_states), 1.0, None)
     seen = Linear(process, cost, final_payoff(process, "impossible", lost))
     return Mix((seen, Levels.outputs(product.view(of, for_).process)), np.array([1.0, -1.0]))
