@@ -40,10 +40,11 @@ def read_problem(source: str, *, quiet: bool) -> Problem:
 
 def read_inputs(
     source: str, policy_file: str | Path | None, *, ignore_model_mismatch: bool | None = None, quiet: bool
-) -> tuple[Problem, Policy | None]:
+) -> tuple[Problem, Policy | str | None]:
     """Return the problem, and the policy if one is named (else None); warnings of both are shown.
 
-    source: a file or the name of a scenario. policy_file: a file, "uniform" or "return-optimal"; None for no policy.
+    source: a file or the name of a scenario. policy_file: a file; "uniform" or "return-optimal", which are returned as
+        they are, for the library makes such a policy where it is needed; None for no policy.
     quiet: True shows no progress.
     ignore_model_mismatch: take a policy of another model; None where the command has no option for that, so that no
         message may name it. Raises InputError with every fault of one file.
@@ -51,15 +52,11 @@ def read_inputs(
     from opaq.load import POLICY_NAMES, load_policy
 
     problem = read_problem(source, quiet=quiet)
-    if policy_file is None:
-        return problem, None
+    if policy_file is None or (isinstance(policy_file, str) and policy_file in POLICY_NAMES):
+        return problem, policy_file
     faults = Faults()
     try:
         with ProgressPrinter("reading", quiet=quiet, since=PROCESS_START):
-            if policy_file in POLICY_NAMES:
-                from opaq.opacity.policies import as_policy  # slow to import: a fault in a file is shown before
-
-                return problem, as_policy(policy_file, problem)
             if isinstance(policy_file, str) and not Path(policy_file).exists():
                 _refuse_misspelt_name(policy_file)
             ignore = ignore_model_mismatch or False
