@@ -351,11 +351,11 @@ class _GapSearch:
                 chosen = min(sides, key=lambda side: side.spent)
             else:
                 chosen = max(sides, key=lambda side: (side.waited >= side.patience, side.rate))
-            clock, before = Deadline(), self._gap_now()
+            clock, before = Deadline(), self._distance()
             chosen.open = chosen.take()
             for side in (policy, bound):
                 side.waited += 1
-            chosen.note(before - self._gap_now() if math.isfinite(before) else 0.0, clock.elapsed)
+            chosen.note(before - self._distance() if math.isfinite(before) else 0.0, clock.elapsed)
         else:
             return CertificateStatus.GAP
         if bounds.optimum is not None and self._gap_now() <= 1e-4:
@@ -363,8 +363,15 @@ class _GapSearch:
         return CertificateStatus.FINEST
 
     def _gap_now(self) -> float:
-        """Return the distance of policy and bound."""
+        """Return the distance of policy and bound that is proven."""
         return self._bounds.ladder.bound - self._best.measurement.uncertainty.lower
+
+    def _distance(self) -> float:
+        """Return the distance of policy and bound as far as it is known: of a policy that is sampled, by the estimate.
+
+        What is certain of such a policy says nothing of how good it is.
+        """
+        return self._bounds.ladder.bound - self._best.measurement.uncertainty.at_least
 
     def _reached(self) -> bool:
         """Return whether the gap is as small as asked, which the bound's side is told."""
