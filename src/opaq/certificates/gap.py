@@ -67,7 +67,7 @@ from opaq.solvers.strategy import Solver, Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 _FIRST_SHARE = 0.25  # of the time, for the problem's own class
-_TURN = 0.15  # of the time left, for one turn of the policies
+_TURN, _SAMPLED_TURN = 0.15, 0.4  # of the time left, for one turn of the policies; where gradients are sampled
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds
 _PATIENCE = 2  # turns that a side waits at most
@@ -407,7 +407,8 @@ class _GapSearch:
         warm = [best.policy] if contains(policy_class, best.policy.policy_class) else []
         warm += [late] if late is not None else []
         self.work = class_name(policy_class)
-        seconds, starts = max(self.deadline.share(_TURN) or 0.0, _LEAST_TURN), self.options.starts or 1
+        turn = _SAMPLED_TURN if best.gradients == "sampled" else _TURN
+        seconds, starts = max(self.deadline.share(turn) or 0.0, _LEAST_TURN), self.options.starts or 1
         options = replace(self.options, sequences=0, conditions=None, memory_nodes=None, starts=starts)
         clock = Deadline(seconds)
         with suppress(BudgetError, StoppedError), self.stop.stage(seconds):
