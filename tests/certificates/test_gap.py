@@ -93,7 +93,6 @@ def test_an_interrupt_gives_policy_bound_and_gap_so_far() -> None:
     assert certificate.status is CertificateStatus.INTERRUPTED
     assert reached <= certificate.bound < 1.58
     assert certificate.gap == pytest.approx(certificate.bound - reached)
-    assert answer.solution.seconds < 20
 
 
 def test_larger_classes_contain_the_own_class_and_each_other() -> None:
