@@ -16,7 +16,7 @@ from opaq.opacity import exact
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.solvers.natural import NaturalGradient, NaturalState, clamp_logits
-from opaq.solvers.objective import Objective
+from opaq.solvers.objective import Objective, Slopes
 from opaq.solvers.solve import solve
 from opaq.spec import build_problem
 from opaq.stop import Stop
@@ -223,3 +223,42 @@ def test_two_sink_from_every_single_start() -> None:
     problem = build_problem(TWO_SINK)
     found = [solve(problem, starts=1, start="random", seed=seed).measurement.opacity.value for seed in range(5)]
     assert max(found) - min(found) < 1e-6
+
+
+def test_noisy_steps_propose_the_mean_of_their_policies() -> None:
+    """Step j of n weighs j (j + 1) (j + 2): what later steps wander about is proposed, not where they stand."""
+    objective = Objective(compile_problem(build_problem(TWO_SINK)), gradients="sampled", samples=200)
+    solver, rng = NaturalGradient(iterations=3), np.random.default_rng(1)
+    state = solver.init(objective, np.random.default_rng(2).normal(size=objective.process.num_slots))
+    visited = []
+    for _ in range(6):
+        state, info = solver.step(objective, state, rng)
+        visited.append(objective.process.softmax(state.theta))
+    number = np.arange(1.0, 7.0)
+    weights = number * (number + 1) * (number + 2)
+    mean = (weights / weights.sum()) @ np.array(visited)
+    assert objective.process.softmax(info.theta) == pytest.approx(mean)
+    assert np.ptp(visited, axis=0).max() > 1e-3, "the steps moved"
+
+
+class _Noisy:
+    """An objective near a policy whose scores are said to have an error."""
+
+    def __init__(self, objective: Objective, theta: np.ndarray, noise: float) -> None:
+        self._exact, self.noise = objective.near(theta), noise
+
+    def slopes(self, theta: np.ndarray) -> Slopes:
+        return self._exact.slopes(theta)
+
+
+@pytest.mark.parametrize(("noise", "grows"), [(0.0, True), (5.0, False)])
+def test_a_violation_worth_less_than_the_noise_raises_no_penalty(noise: float, grows: bool) -> None:
+    """The threshold is out of reach, so that the task is violated after every step."""
+    objective = Objective(compile_problem(two_ways(task={"return_at_least": 1.05})))
+    solver = NaturalGradient(iterations=1)
+    state = solver.init(objective, np.zeros(objective.process.num_slots))
+    for _ in range(30):
+        state, info = solver.ascend(objective, _Noisy(objective, state.theta, noise), state)
+        assert info.trace.slack.min() < 0.0
+    assert (state.penalty > solver.first_penalty) is grows
+    assert (state.violation > 0.0) is grows

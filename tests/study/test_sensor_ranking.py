@@ -15,8 +15,10 @@ from opaq.model.conditions import CurrentState, Observations
 from opaq.model.policy import PolicyClass
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import with_opacity
+from opaq.opacity.policies import as_policy
 from opaq.reports.layout import render_text
 from opaq.reports.text.sensors import ranking_page
+from opaq.solvers.solve import solve
 from opaq.study.sensors import Change, SensorRanking, _gain, _sort_trials, find_sensors
 from random_problems import random_policy, random_problem
 
@@ -310,3 +312,26 @@ def test_a_search_begins_from_a_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         opaq.sensors("two-sink", fixed=True, initial_policy=best)
     with pytest.raises(opaq.InputError, match="both say where the search begins"):
         opaq.sensors("two-sink", best, initial_policy=best)
+
+
+def test_searches_that_were_too_short_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a sensor no less can be hidden than with half its rate; a search that ends below has missed it."""
+    problem, searched = opaq.build_problem(OVERLAPPING), solve
+    halved = find_sensors(problem.observer).with_rate("A", Change.parse("x0.5"))
+
+    def hurry(changed: opaq.Problem, **given: object) -> opaq.Solution:
+        """Search one trial, and take the uniform policy for all others."""
+        solution = searched(changed, **given)  # type: ignore[arg-type]
+        if changed.observer == halved:
+            return solution
+        uniform = as_policy("uniform", changed, within=given["policy_class"])  # type: ignore[arg-type]
+        return dataclasses.replace(solution, policy=uniform, measurement=opaq.measure(changed, uniform))
+
+    assert opaq.sensors(problem, changes=["x0.5"]).broken_laws == ()
+    monkeypatch.setattr("opaq.study.sensors.solve", hurry)
+    ranking = opaq.sensors(problem, changes=["x0.5"])
+    assert [(law.point, law.other) for law in ranking.broken_laws] == [("A removed", "A x0.5")]
+    hidden = {trial.change: trial.measurement.opacity.value for trial in ranking.trials if trial.sensor == "A"}
+    assert hidden["removed"] < hidden["x0.5"]
+    assert "a law is broken: A removed reaches" in " ".join(render_text(ranking_page(ranking)).split())
+    assert SensorRanking.from_dict(ranking.to_dict()).broken_laws == ranking.broken_laws

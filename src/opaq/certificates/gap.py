@@ -69,7 +69,7 @@ from opaq.solvers.strategy import Solver, Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 _FIRST_SHARE = 0.25  # of the time, for the problem's own class
-_TURN = 0.15  # of the time left, for one turn of the policies
+_TURN, _SAMPLED_TURN = 0.15, 0.4  # of the time left, for one turn of the policies; where gradients are sampled
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds
 _PATIENCE = 2  # turns that a side waits at most
@@ -358,11 +358,11 @@ class _GapSearch:
                 chosen = min(sides, key=lambda side: side.spent)
             else:
                 chosen = max(sides, key=lambda side: (side.waited >= side.patience, side.rate))
-            clock, before = Deadline(), self._gap_now()
+            clock, before = Deadline(), self._distance()
             chosen.open = chosen.take()
             for side in (policy, bound):
                 side.waited += 1
-            chosen.note(before - self._gap_now() if math.isfinite(before) else 0.0, clock.elapsed)
+            chosen.note(before - self._distance() if math.isfinite(before) else 0.0, clock.elapsed)
         else:
             return CertificateStatus.GAP
         if bounds.optimum is not None and self._gap_now() <= 1e-4:
@@ -370,8 +370,15 @@ class _GapSearch:
         return CertificateStatus.FINEST
 
     def _gap_now(self) -> float:
-        """Return the distance of policy and bound."""
+        """Return the distance of policy and bound that is proven."""
         return self._bounds.ladder.bound - self._best.measurement.uncertainty.lower
+
+    def _distance(self) -> float:
+        """Return the distance of policy and bound as far as it is known: of a policy that is sampled, by the estimate.
+
+        What is certain of such a policy says nothing of how good it is.
+        """
+        return self._bounds.ladder.bound - self._best.measurement.uncertainty.at_least
 
     def _reached(self) -> bool:
         """Return whether the gap is as small as asked, which the bound's side is told."""
@@ -407,7 +414,8 @@ class _GapSearch:
         warm = [best.policy] if contains(policy_class, best.policy.policy_class) else []
         warm += [late] if late is not None else []
         self.work = class_name(policy_class)
-        seconds, starts = max(self.deadline.share(_TURN) or 0.0, _LEAST_TURN), self.options.starts or 1
+        turn = _SAMPLED_TURN if best.gradients == "sampled" else _TURN
+        seconds, starts = max(self.deadline.share(turn) or 0.0, _LEAST_TURN), self.options.starts or 1
         options = replace(self.options, sequences=0, conditions=None, memory_nodes=None, starts=starts)
         clock = Deadline(seconds)
         with suppress(BudgetError, StoppedError), self.stop.stage(seconds):

@@ -68,7 +68,7 @@ def command(
         checks.run(check_figure, plot, overwrite=overwrite)
     problem, policy = checks.read(read_inputs, source, initial_policy, quiet=quiet)
     with prepare(derivatives=True, quiet=quiet):
-        from opaq.load import POLICY_NAMES, save_policy
+        from opaq.load import save_policy
         from opaq.reports.numbers import page_amount
         from opaq.study.front.frontier import frontier, policy_file_name
 
@@ -87,7 +87,7 @@ def command(
         front = frontier(
             problem,
             against=against,
-            initial_policy=initial_policy if initial_policy in POLICY_NAMES else policy,
+            initial_policy=policy,
             points=points,
             certify=certify,
             **options,

@@ -185,7 +185,7 @@ def _check_output(path: Path, *, dpi: int | None, overwrite: bool) -> None:
 def _draw_policy(
     what: What,
     problem: Problem,
-    policy: Policy | None,
+    policy: Policy | str | None,
     options: dict[str, Any],
     shape: Mapping[str, Any],
     *,

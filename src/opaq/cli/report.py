@@ -132,11 +132,12 @@ def command(
         checks.raise_if_any()
         with prepare(quiet=quiet, derivatives=compare):
             from opaq.load import problem_text
+            from opaq.opacity.policies import as_policy
             from opaq.reports.policy_report import make_report
         with _name_files(files), compute("reporting", source, quiet=quiet) as work:
             page = make_report(
                 problem,
-                policy,
+                None if policy is None else as_policy(policy, problem),
                 text=problem_text(source),
                 solution=answers.solution,
                 certificate=answers.certificate,

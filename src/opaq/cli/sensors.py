@@ -83,7 +83,6 @@ def command(
     problem, policy = checks.read(read_inputs, source, policy_file or initial_policy, quiet=quiet)
     checks.raise_if_any()
     with prepare(derivatives=True, quiet=quiet):
-        from opaq.load import POLICY_NAMES
         from opaq.reports.numbers import amount_cell
         from opaq.reports.text.sensors import ranking_page
         from opaq.study.sensors import CHANGES, sensors
@@ -97,7 +96,7 @@ def command(
     with compute("the sensors", source, quiet=quiet) as work:
         ranking = sensors(
             problem,
-            initial_policy if initial_policy in POLICY_NAMES else policy,
+            policy,
             fixed=fixed,
             changes=CHANGES if change is None else [word for word in change.split(",") if word.strip()],
             null=null,

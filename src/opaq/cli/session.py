@@ -46,10 +46,11 @@ def read_inputs(
     of: str | None = None,
     for_: str | None = None,
     quiet: bool,
-) -> tuple[Problem, Policy | None]:
+) -> tuple[Problem, Policy | str | None]:
     """Return the problem, and the policy if one is named (else None); warnings of both are shown.
 
-    source: a file or the name of a scenario. policy_file: a file, "uniform" or "return-optimal"; None for no policy.
+    source: a file or the name of a scenario. policy_file: a file; "uniform" or "return-optimal", which are returned as
+        they are, for the library makes such a policy where it is needed; None for no policy.
     of, for_: the secret and the observer that it is to be about, by their names; None: as the problem says.
     quiet: True shows no progress.
     ignore_model_mismatch: take a policy of another model; None where the command has no option for that, so that no
@@ -58,15 +59,11 @@ def read_inputs(
     from opaq.load import POLICY_NAMES, load_policy
 
     problem = _about(read_problem(source, quiet=quiet), of, for_)
-    if policy_file is None:
-        return problem, None
+    if policy_file is None or (isinstance(policy_file, str) and policy_file in POLICY_NAMES):
+        return problem, policy_file
     faults = Faults()
     try:
         with ProgressPrinter("reading", quiet=quiet, since=PROCESS_START):
-            if policy_file in POLICY_NAMES:
-                from opaq.opacity.policies import as_policy  # slow to import: a fault in a file is shown before
-
-                return problem, as_policy(policy_file, problem)
             if isinstance(policy_file, str) and not Path(policy_file).exists():
                 _refuse_misspelt_name(policy_file)
             ignore = ignore_model_mismatch or False

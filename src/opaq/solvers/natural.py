@@ -34,6 +34,8 @@ _CALM_VIOLATION = 1e-3  # of scaled slacks
 _NEARER = 0.9  # of the least violation before: a window that stays above it has come no nearer to meeting the task
 _LARGEST_PENALTY = 1e4
 _FIRST_RUNS, _MOST_RUNS = 100, 10**9
+_MORE_RUNS = 1.2  # times as many after every step
+_LATE = 3.0  # the power of its number by which a step weighs in the average of noisy ones
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 _MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
 _CUT_STEPS = 24  # on one cut of a large belief graph, before the next
@@ -59,6 +61,7 @@ class NaturalState:
     window: FloatArray  # [2]: the iterations at which the round and the window began
     calm: bool  # whether the last window was neither better than what was before nor restless
     stuck: bool  # whether it came no nearer to meeting the task, at the largest penalty
+    average: FloatArray  # [slot]: probabilities, the mean over the steps so far, later ones weighing more
     runs: int  # sampled per evaluation, where gradients are sampled: more as the ascent goes on
     iteration: int
     evaluations: int
@@ -104,6 +107,7 @@ class NaturalGradient:
             window=np.zeros(2),
             calm=False,
             stuck=False,
+            average=objective.process.softmax(theta),
             runs=_FIRST_RUNS,
             iteration=0,
             evaluations=0,
@@ -150,15 +154,20 @@ class NaturalGradient:
             else:
                 velocity = np.zeros_like(velocity)
                 rate = max(rate * 0.4, _SMALLEST_RATE)
-        after = self._update(objective, replace(state, theta=theta, velocity=velocity, rate=rate), here, merit)
+        moved = replace(state, theta=theta, velocity=velocity, rate=rate)
+        after = self._update(objective, moved, here, merit, local.noise)
         gained = value - first_value > _LEAST_GAIN * max(1.0, abs(value))
         idle = 0 if gained or local.noise > 0.0 else state.idle + 1  # of noisy steps only many say something
         after = self._watch(after, here, scales, local.noise)
         if changing:
             idle, after = 0, replace(after, gap=np.inf, calm=False, stuck=False)
-        after = replace(
-            after, idle=idle, runs=min(math.ceil(1.2 * state.runs), _MOST_RUNS), evaluations=state.evaluations + count
-        )
+        runs = min(math.ceil(_MORE_RUNS * state.runs), _MOST_RUNS)
+        average = here.pi
+        if local.noise > 0.0:
+            weight = (_LATE + 1.0) / (after.iteration + _LATE)
+            average = (1.0 - weight) * state.average + weight * here.pi
+            theta = process.logits(average)
+        after = replace(after, idle=idle, average=average, runs=runs, evaluations=state.evaluations + count)
         trace = Trace(after.iteration, here.score, here.slack, after.multipliers / scales)
         return after, StepInfo(iteration=after.iteration, theta=theta, trace=trace)
 
@@ -202,15 +211,18 @@ class NaturalGradient:
             stuck=bool(hopeless) and not noisy,
         )
 
-    def _update(self, objective: Objective, state: NaturalState, here: Slopes, merit: Merit) -> NaturalState:
+    def _update(
+        self, objective: Objective, state: NaturalState, here: Slopes, merit: Merit, noise: float
+    ) -> NaturalState:
         """Return the state with multipliers and penalty moved, and the first-order gap that is left.
 
-        The gap is the sum over rows of max_a D(u) A(u, a): what the best deterministic change promises.
+        The gap is the sum over rows of max_a D(u) A(u, a): what the best deterministic change promises. A slack that is
+        worth no more than the noise of the scores violates nothing: a penalty that grew by it would grow without end.
         """
         slack = here.slack / objective.scales
         multipliers = merit.pressure(here.slack)
-        active = np.where(multipliers > 0, np.abs(slack), np.maximum(-slack, 0.0))
-        violation = float(active.max(initial=0.0))
+        worth = multipliers * np.abs(slack)
+        violation = float(np.abs(slack)[worth > noise].max(initial=0.0))
         grow = violation > 0.7 * state.violation and violation > self.tolerance
         best = np.maximum.reduceat(
             _above_mean(objective.process, here.pi, merit.slope(here)), objective.process.row_start[:-1]

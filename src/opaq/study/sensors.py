@@ -7,10 +7,12 @@ for every trial, and the gain of a trial is what is hidden more than before.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import permutations
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
@@ -42,6 +44,7 @@ from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.study.arguments import read_arguments
+from opaq.study.sweep.laws import BrokenLaw, LawAnswer, compare_answers
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -332,6 +335,7 @@ class SensorRanking(NotebookView, ContentEq, Result):
     seconds: the time of all of it.
     interrupted: whether Ctrl-C or SIGTERM ended the work.
     complete: whether every trial was made.
+    broken_laws: pairs of trials whose answers cannot both be the best: the search of one of them was too short.
     """
 
     RESULT: ClassVar[str] = "sensors"
@@ -350,6 +354,7 @@ class SensorRanking(NotebookView, ContentEq, Result):
     seconds: float
     interrupted: bool = False
     complete: bool = True
+    broken_laws: tuple[BrokenLaw, ...] = ()
 
     @property
     def coverage(self) -> Mapping[str, Mapping[str, float]]:
@@ -524,7 +529,41 @@ class _Ranking:
             seconds=self.deadline.elapsed,
             interrupted=self.stop.interrupted,
             complete=len(trials) == len(named),
+            broken_laws=() if self.fixed else self._find_broken_laws(trials, base.measurement),
         )
+
+    def _find_broken_laws(self, trials: Sequence[SensorTrial], base: Measurement) -> tuple[BrokenLaw, ...]:
+        """Return the pairs of trials of one sensor, or of a trial and the sensors as they are, that break a law.
+
+        Without a sensor the observer sees a garbled version of what it sees with it, and so it does with a lower rate,
+        unless that is below the rate of false alarms. Where sensors are inferred only removals are compared. Policies
+        that look at the observations are others for another observer.
+        """
+        if any(condition.sees_observations for condition in self.policy_class.conditions):
+            return ()
+        listed = self.sensors.sensor_set.sensors if isinstance(self.sensors, _StatedSensors) else ()
+        stated, broken = {each.name: each for each in listed}, list[BrokenLaw]()
+        for sensor in self.sensors.names:
+            rates = list[tuple[float, LawAnswer]]()  # what detects less often sees no more; -inf without the sensor
+            own, name = stated.get(sensor), "the sensors as they are"
+            rates.append(
+                (math.inf if own is None else own.detects, LawAnswer(name, name, name, base.objective, base.feasible))
+            )
+            for trial in trials:
+                if trial.sensor != sensor or (own is None and trial.change != _REMOVED):
+                    continue
+                rate, name = -math.inf, f"{sensor} {trial.change}"
+                if own is not None and trial.change != _REMOVED:
+                    rate = float(Change.parse(trial.change).apply(np.array([own.detects]))[0])
+                    if rate < own.false_alarm:
+                        continue
+                rates.append(
+                    (rate, LawAnswer(name, name, name, trial.measurement.objective, trial.measurement.feasible))
+                )
+            for (low, less), (high, more) in permutations(rates, 2):
+                law = compare_answers(less, more) if low <= high else None
+                broken += [] if law is None else [law]
+        return tuple(broken)
 
     def _rank(self, trials: Sequence[SensorTrial]) -> tuple[RankedSensor, ...]:
         """Return the sensors in the order of the trials, then those without one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from opaq.opacity.measure import Measurement
 from opaq.reports.layout import Page, TextTable
 from opaq.reports.numbers import amount_cell, number, shared_number
+from opaq.reports.text.study import law_notes
 from opaq.solvers.strategy import Status
 from opaq.study.sensors import RankedSensor, SensorRanking
 
@@ -53,7 +54,7 @@ def _notes(ranking: SensorRanking) -> tuple[str, ...]:
         notes.append("gains with ± are estimates and their standard errors")
     if not ranking.stated and ranking.trials:
         notes.append("no sensors are stated: names, ranges and rates are inferred from the observations")
-    return tuple(notes)
+    return (*notes, *law_notes(ranking.broken_laws, "ranking"))
 
 
 def _rate(sensor: RankedSensor) -> str:

@@ -13,6 +13,7 @@ from opaq.errors import cut_middle, escape_invisible
 from opaq.opacity.amount import Amount
 from opaq.reports.layout import WIDTH, Notes, Page, TextTable
 from opaq.reports.numbers import number, page_amount, uncertainty_title
+from opaq.study.sweep.laws import BrokenLaw
 from opaq.study.sweep.study import Study, StudyPoint
 
 _MOST_ROWS = 60  # of a table on a page; results.csv has them all
@@ -121,10 +122,15 @@ def _study_summary(study: Study) -> tuple[str, ...]:
     hidden = len(study.points) - _MOST_ROWS
     more = f" ({hidden:,} more {'point' if hidden == 1 else 'points'} there)" if hidden > 0 else ""
     failed = [f"point {point.name} failed: {point.error}" for point in study.failed[:_MOST_FAILED]]
-    laws = [f"a law is broken: {law.text}" for law in study.broken_laws[:_MOST_LAWS]]
-    left = len(study.broken_laws) - _MOST_LAWS
-    laws += [f"and {left:,} more, in the JSON of the study"] if left > 0 else []
+    laws = law_notes(study.broken_laws, "study")
     return (f"{', '.join(words)}; all results are in {study.folder}/results.csv{more}", *failed, *laws)
+
+
+def law_notes(laws: Sequence[BrokenLaw], result: str) -> list[str]:
+    """Return a note for each of the first broken laws, and how many more there are in the JSON of a result."""
+    notes = [f"a law is broken: {law.text}" for law in laws[:_MOST_LAWS]]
+    left = len(laws) - _MOST_LAWS
+    return notes + ([f"and {left:,} more, in the JSON of the {result}"] if left > 0 else [])
 
 
 def _value(value: Any) -> str:

@@ -19,6 +19,7 @@ from opaq.study.sweep.plan import SweepPoint, is_threshold
 from opaq.study.sweep.points import lines_of, options_with, spec_with
 
 if TYPE_CHECKING:
+    from opaq.opacity.amount import Target
     from opaq.study.sweep.study import StudyPoint
 
 _MARGIN = 1e-6  # what searches leave open, as between neighbours
@@ -68,7 +69,7 @@ def _compare(upper: StudyPoint, lower: StudyPoint, problem: Mapping[str, Any]) -
     except InputError:
         return None
     targets = (upper.objective, lower.objective)
-    if targets[0] is None or targets[1] is None or targets[0].amount is None or targets[1].amount is None:
+    if targets[0] is None or targets[1] is None:
         return None
     minimise = targets[0].minimise
     if first == second or not _same_but_observer_and_task(upper, lower, first, second):
@@ -76,16 +77,42 @@ def _compare(upper: StudyPoint, lower: StudyPoint, problem: Mapping[str, Any]) -
     asks = _asks_no_more(second, first) if minimise else _asks_no_more(first, second)
     if not (asks and _sees_no_more(first, second)):
         return None
+    one, other = (
+        LawAnswer(point.name, f"point {point.name} ({_words(point)})", f"point {point.name}", target, point.feasible)
+        for point, target in ((upper, targets[0]), (lower, targets[1]))
+    )
+    return compare_answers(one, other, asks=" and its task asks no more")
+
+
+@dataclass(frozen=True, slots=True)
+class LawAnswer:
+    """One of two answers that a law compares.
+
+    name: of the point. subject: what it is called where it breaks a law. reference: what it is called beside another.
+    objective: what it reaches. feasible: whether it meets the task; None: that is not known.
+    """
+
+    name: str
+    subject: str
+    reference: str
+    objective: Target
+    feasible: bool | None
+
+
+def compare_answers(upper: LawAnswer, lower: LawAnswer, *, asks: str = "") -> BrokenLaw | None:
+    """Return the law that two answers break: the best value of the first is not below that of the second; else None.
+
+    upper: of the observer who sees no more. asks: what is said of its task, where tasks differ.
+    """
+    minimise, high, low = upper.objective.minimise, upper.objective.amount, lower.objective.amount
     worse, better = (lower, upper) if minimise else (upper, lower)
-    if not better.feasible:
+    if high is None or low is None or not better.feasible:
         return None
-    why = f"although its observer sees no {'less' if minimise else 'more'} and its task asks no more"
-    subject = f"point {worse.name} ({_words(worse)})"
+    why = f"although its observer sees no {'less' if minimise else 'more'}{asks}"
     advice = "its search was too short: allow it more time or more starts"
     if not worse.feasible:
-        text = f"{subject} has no policy that meets its task, {why} than those of point {better.name}; {advice}"
+        text = f"{worse.subject} has no policy that meets its task, {why} than those of {better.reference}; {advice}"
         return BrokenLaw(worse.name, better.name, text)
-    high, low = targets[0].amount, targets[1].amount
     noise = 3.0 * math.hypot(high.standard_error or 0.0, low.standard_error or 0.0)
     sampled = "sampled" in (high.method, low.method)
     most, least = (high.value, low.value) if sampled else (high.upper, low.lower)
@@ -93,9 +120,10 @@ def _compare(upper: StudyPoint, lower: StudyPoint, problem: Mapping[str, Any]) -
         return None
     own, others = (least, most) if minimise else (most, least)
     relation = "more than" if minimise else "less than"
-    unit = f" {targets[0].of.unit}".rstrip()
-    than = f"the {others:.6g}{unit} of point {better.name}"
-    text = f"{subject} reaches {own:.6g}{unit}, {relation} {than}, {why} than those there; {advice}"
+    unit = f" {upper.objective.of.unit}".rstrip()
+    than = f"the {others:.6g}{unit} of {better.reference}"
+    there = "those there" if asks else "that one"
+    text = f"{worse.subject} reaches {own:.6g}{unit}, {relation} {than}, {why} than {there}; {advice}"
     return BrokenLaw(worse.name, better.name, text)
 
 
