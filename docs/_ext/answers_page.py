@@ -21,6 +21,7 @@ from opaq.opacity.amount import Amount, Target
 from opaq.opacity.channel import Capacity
 from opaq.opacity.leakage import GuessLeakage
 from opaq.opacity.measure import ExactnessLimit, Measurement, RequirementResult
+from opaq.opacity.rates import Rate
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.study_page import PageColumn, PagePoint, ReportCount, StudyPage
 from opaq.simulation.replay import Replay, ReplayStep
@@ -35,10 +36,10 @@ from opaq.study.sweep.study import Study, StudyPoint
 
 PAGE = Path(__file__).parents[1] / "answers.md"
 CLASSES: tuple[type, ...] = (
-    Amount, Target, Measurement, GuessLeakage, Capacity, RequirementResult, ExactnessLimit, ObservedSequence, Solution,
-    StartSummary, TraceStep, Attainable, Optimality, Certificate, BoundStep, Comparison, ClassResult, Unreached,
-    Frontier, FrontierPoint, SensorRanking, RankedSensor, SensorTrial, Study, StudyPoint, BrokenLaw, Replay, ReplayStep,
-    StudyPage, PagePoint, PageColumn, ReportCount,
+    Amount, Target, Measurement, GuessLeakage, Capacity, Rate, RequirementResult, ExactnessLimit, ObservedSequence,
+    Solution, StartSummary, TraceStep, Attainable, Optimality, Certificate, BoundStep, Comparison, ClassResult,
+    Unreached, Frontier, FrontierPoint, SensorRanking, RankedSensor, SensorTrial, Study, StudyPoint, BrokenLaw, Replay,
+    ReplayStep, StudyPage, PagePoint, PageColumn, ReportCount,
 )  # fmt: skip
 TITLES = {
     Amount: "amount",
