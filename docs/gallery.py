@@ -52,8 +52,8 @@ TEXTS = {
     "sampled, and the figures are estimates.",
     "grid-trajectory": "The same grid with four moves; now the whole way of the robot is the secret, cell by cell: "
     "location privacy. There are many ways, so there are many bits.",
-    "battery": "A battery of one unit in front of a smart meter. The secret is when the household was busy, in every one "
-    "of 13 steps; a fair coin decides. In the long run no such battery hides more than half a bit per step.",
+    "battery": "A battery of one unit in front of a smart meter. The secret is when the household was busy, in every "
+    "one of 13 steps; a fair coin decides. In the long run no such battery hides more than half a bit per step.",
     "courier": "A courier drives from home to the harbour and may go past a depot. The secret is whether "
     "it did. It has to arrive with probability 0.9 and may burn six units of fuel at most. "
     "The observer hears engines, loudest at the depot.",
