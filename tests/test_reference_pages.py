@@ -66,7 +66,7 @@ def test_the_gallery_has_every_problem_there_is() -> None:
     assert sum(file.stat().st_size for file in GALLERY.FOLDER.iterdir()) < 2_000_000
 
 
-@pytest.mark.parametrize("name", ["two-sink", "graph", "courier", "hallway", "machine", "patrol", "tiger"])
+@pytest.mark.parametrize("name", ["two-sink", "graph", "battery", "courier", "hallway", "machine", "patrol", "tiger"])
 def test_the_gallery_tells_what_is_measured(name: str) -> None:
     figures = json.loads(GALLERY.FIGURES.read_text(encoding="utf-8"))[name]
     measured = opaq.measure(GALLERY.source_of(name), sequences=0)

@@ -22,6 +22,7 @@ from opaq.opacity.channel import Capacity
 from opaq.opacity.figures import Figure
 from opaq.opacity.leakage import GuessLeakage
 from opaq.opacity.measure import ExactnessLimit, Measurement, RequirementResult
+from opaq.opacity.rates import Rate
 from opaq.opacity.sequences import ObservedSequence
 from opaq.reports.study_page import PageColumn, PagePoint, ReportCount, StudyPage
 from opaq.simulation.replay import Replay, ReplayStep
@@ -36,7 +37,8 @@ from opaq.study.sweep.study import Study, StudyPoint
 
 PAGE = Path(__file__).parents[1] / "answers.md"
 CLASSES: tuple[type, ...] = (
-    Amount, Target, Measurement, GuessLeakage, Capacity, Figure, RequirementResult, ExactnessLimit, ObservedSequence,
+    Amount, Target, Measurement, GuessLeakage, Capacity, Figure, Rate, RequirementResult, ExactnessLimit,
+    ObservedSequence,
     Solution, StartSummary, TraceStep, Attainable, Optimality, Certificate, BoundStep, Comparison, ClassResult,
     Unreached, Frontier, FrontierPoint, SensorRanking, RankedSensor, SensorTrial, Study, StudyPoint, BrokenLaw, Replay,
     ReplayStep, StudyPage, PagePoint, PageColumn, ReportCount,

@@ -17,7 +17,7 @@ from opaq.model.conditions import Observations
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem, Task
 from opaq.model.secret import LastState, StateClasses, Trajectory
-from opaq.opacity.functionals import target_of
+from opaq.opacity.targets import target_of
 from opaq.product.compile import compile_problem
 from opaq.spec import build_problem
 from opaq.stop import Stop

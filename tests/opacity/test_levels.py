@@ -15,7 +15,7 @@ from opaq.model.problem import Problem
 from opaq.model.secret import StateClasses
 from opaq.model.uncertainty import GuessError, Guesswork, Shannon
 from opaq.opacity.amount import Amount
-from opaq.opacity.functionals import Functional
+from opaq.opacity.functionals import Functional, may_cut
 from opaq.opacity.levels import Levels, trajectory_figure
 from opaq.product.compile import compile_problem
 from opaq.product.process import HiddenProcess
@@ -223,3 +223,9 @@ def test_trajectories_against_enumeration(conditions: tuple[str, ...]) -> None:
             [figure.slope(there + sign * step, budget=BUDGET, stop=Stop())[0] for sign in (1, -1)] for step in steps
         ]
         assert slope == pytest.approx(np.array([(up - down) / 2e-6 for up, down in ends]), rel=1e-6, abs=1e-6)
+
+
+def test_differences_of_entropies_are_not_searched_on_cut_graphs() -> None:
+    levels, _ = some_levels(43, 1)[0]
+    assert may_cut(levels)
+    assert not may_cut(trajectory_figure(levels.process))

@@ -282,7 +282,8 @@ class _GapSearch:
         """Search until the gap is reached or time is up. initial: a policy to begin from."""
         problem, deadline = self.problem, self.deadline
         options = replace(self.options, sequences=0)
-        with self.stop.stage(deadline.share(0.5 if problem.task.minimise else _FIRST_SHARE)):
+        share = 0.5 if problem.task.minimise or concerns_moments(problem) else _FIRST_SHARE
+        with self.stop.stage(deadline.share(share)):
             self.work = class_name(problem.policy_class)
             solution = search.solve(
                 problem, options=options, initial_policy=initial, on_step=self.on_step, stop=self.stop

@@ -114,20 +114,21 @@ def _summary(product: Product) -> str:
 
     Lists of names show how many there are and the first of them; thresholds of all requirements come last.
     """
-    from opaq.model.secret import Language
+    from opaq.model.secret import Language, Trajectory
     from opaq.opacity.targets import limits_of
     from opaq.product.compile import possible_secrets
     from opaq.reports.text.names import tell_apart
 
     problem = product.problem
     secret, threshold = problem.secret, problem.task.return_at_least
+    whole_run = isinstance(secret, Trajectory)
     facts = {
         "states": _count_names(tuple(tell_apart(problem.mdp.states) or problem.mdp.states)),
         "actions": _count_names(problem.mdp.actions),
         "observers": _count_names((*problem.observers,)) if len(problem.observers) > 1 else "",
         "secrets": _count_names((*problem.secrets,)) if len(problem.secrets) > 1 else "",
         "observations": _count_names(product.observations),
-        "secret values": _count_names(possible_secrets(product)),
+        "secret values": _count_names(possible_secrets(product)) + (", at every time" if whole_run else ""),
         "automaton": f"{len(secret.automaton.states):,} states" if isinstance(secret, Language) else "",
         "horizon": f"{problem.horizon} transitions",
         "return": "any" if threshold is None else f"at least {threshold:g}",

@@ -170,9 +170,16 @@ class Target:
     figure: str | None = field(default=None, metadata=if_known())
 
     @classmethod
-    def of_task(cls, of: Uncertainty, *, minimise: bool, amount: Amount | None = None) -> Target:
-        """Return the target of a task: its uncertainty, its direction, and what a policy reaches."""
-        return cls("minimise" if minimise else "maximise", of, amount)
+    def of_task(
+        cls, of: Uncertainty, *, minimise: bool, amount: Amount | None = None, figure: str | None = None
+    ) -> Target:
+        """Return the target of a task: its uncertainty, its direction, what a policy reaches, and the figure named."""
+        return cls("minimise" if minimise else "maximise", of, amount, figure)
+
+    @property
+    def title(self) -> str:
+        """Return what it is in words: the figure where that is named, else the uncertainty."""
+        return self.figure or self.of.title
 
     @property
     def minimise(self) -> bool:

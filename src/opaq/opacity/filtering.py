@@ -188,8 +188,8 @@ def secret_posterior(product: Product, pi: FloatArray, observations: Sequence[st
     product: a compiled problem; pi: a policy vector of it; observations: the names of o_0 .. o_t.
     Raises InputError when the sequence has probability 0.
     """
-    refuse_trajectory(product.problem.secret)
     *_, (now, _) = filter_states(product, pi, observations)
+    refuse_trajectory(product.problem.secret)
     process = product.process
     now = _check_possible(now, observations)
     onward = transition_matrix(process, process.flow(pi)).T.tocsr()

@@ -383,6 +383,17 @@ class Least(Combination):
         return float(lower.min()), float(upper.min())
 
 
+def may_cut(figure: Functional) -> bool:
+    """Return whether what a cut belief graph leaves out only lowers a figure, so that no search can gain by it.
+
+    A difference of two entropies, such as that of a trajectory, grows where the graph of the second one is cut.
+    """
+    if isinstance(figure, Mix):
+        parts = zip(figure.parts, figure.weights, strict=True)
+        return all(may_cut(part) and (weight >= 0.0 or not part.views) for part, weight in parts)
+    return all(map(may_cut, figure.parts)) if isinstance(figure, Least) else True
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
     """A requirement on a figure: at least a threshold (sign 1) or at most (sign -1), slack = sign (figure - threshold).

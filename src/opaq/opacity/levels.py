@@ -32,7 +32,8 @@ from opaq.opacity.sampled import Mean
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
 
-_BATCHES = 20  # of sampled runs: their values give the standard error of the mean
+BATCHES = 20  # of sampled runs: their values give the standard error of the mean
+_SLOPE_BATCHES = 4  # the same, of a search, which asks again and again
 _DRAWS = 4  # thinned graphs, whose values give the standard error of their mean
 _PRIOR_BUDGET = Budget(nodes=2_000)
 
@@ -182,7 +183,10 @@ class Levels:
     def sample_moments(
         self, pi: FloatArray, *, samples: int, rng: np.random.Generator, stop: Stop | None = None
     ) -> FloatArray:
-        """Return [batch, time] the means of the uncertainty of every moment over batches of sampled runs."""
+        """Return [batch, time] the means of the uncertainty of every moment over batches of sampled runs.
+
+        stop: when it is requested, the batches that are complete count; StoppedError is raised if they are none or one.
+        """
         return self._sample(pi, samples, rng, stop, None)[0]
 
     def sample(
@@ -245,12 +249,15 @@ class Levels:
         weights: [time]; None: no slope.
         """
         chain = chain_with_cells(self.process, pi, self.cells, stop=stop)
-        count = max(1, samples // _BATCHES)
+        count = max(1, samples // (BATCHES if weights is None else _SLOPE_BATCHES))
         values, total = list[FloatArray](), np.zeros(self.process.num_slots, chain.moves.flow.dtype)
         for _ in range(max(2, samples // count)):
             graph = unroll(chain, steps=self.process.horizon, keep=True, samples=count, rng=rng)
-            values.append(level_means(chain, graph, self.leaf, self.cells).kept)
+            means = level_means(chain, graph, self.leaf, self.cells)
+            if chain.stop.requested and len(values) > 1 and weights is None:
+                break  # the batches that are complete count
             chain.stop.check()
+            values.append(means.kept)
             if weights is not None:
                 _, slope = slope_of_levels(chain, graph, self.leaf, weights, cells=self.cells)
                 total += self.process.edge_slots.T @ slope

@@ -26,7 +26,7 @@ from opaq.opacity.amount import Amount, Target, fano_bound
 from opaq.opacity.functionals import figure_of
 from opaq.opacity.guessing import RunGuess, guess_run
 from opaq.opacity.leakage import leakage_of_right, map_amount
-from opaq.opacity.levels import Levels, Moments, show_words, trajectory_figure
+from opaq.opacity.levels import BATCHES, Levels, Moments, show_words, trajectory_figure
 from opaq.opacity.measure import (
     ExactnessLimit,
     Growth,
@@ -126,8 +126,8 @@ class _Question:
         mean, weights = levels.combine(values.mean(axis=0))
         error = float((values @ weights).std(ddof=1) / math.sqrt(values.shape[0]))
         total = Amount.estimate(mean, levels.combine(low)[0], levels.combine(high)[0], standard_error=error)
-        nodes = 0 if known is None else known.num_nodes
-        return LevelsAnswer(total, moments, nodes, self.samples, limit)
+        nodes, runs = 0 if known is None else known.num_nodes, self.samples * values.shape[0] // BATCHES
+        return LevelsAnswer(total, moments, nodes, max(1, min(runs, self.samples)), limit)
 
 
 def measure_moments(

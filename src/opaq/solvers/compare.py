@@ -19,6 +19,7 @@ from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.opacity.amount import Target
 from opaq.opacity.measure import Measurement
+from opaq.opacity.targets import is_plain, target_title
 from opaq.product.compile import compile_problem
 from opaq.solvers.ladder import Ladder
 from opaq.solvers.loop import Progress
@@ -261,7 +262,11 @@ class _Comparison:
                 seed=self.options.seed,
                 seconds=deadline.elapsed,
                 interrupted=self.stop.interrupted,
-                objective=Target.of_task(self.problem.task.of, minimise=self.problem.task.minimise),
+                objective=Target.of_task(
+                    self.problem.task.of,
+                    minimise=self.problem.task.minimise,
+                    figure=None if is_plain(self.problem) else target_title(self.problem),
+                ),
             )
 
     def _with_coarser(self, classes: Sequence[PolicyClass]) -> tuple[PolicyClass, ...]:

@@ -35,7 +35,7 @@ from opaq.model.problem import Problem
 from opaq.opacity import sampled
 from opaq.opacity.amount import Amount
 from opaq.opacity.exact import policy_slope
-from opaq.opacity.functionals import Leaf
+from opaq.opacity.functionals import Leaf, may_cut
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.opacity.policies import as_policy, compile_for_policy
 from opaq.product.compile import Product, compile_problem
@@ -126,6 +126,8 @@ class Search:
         count = max(counts, key=lambda each: each.beliefs)
         gradients = _gradients(options, factory, count)
         cuts = count.cuts if options.gradients == "auto" and factory.cuts_if_large else ()
+        if cuts and not all(may_cut(figure) for figure in objective.figures):
+            cuts, gradients = (), gradients if all(each.whole for each in counts) else "sampled"
         objective = replace(objective, gradients=gradients)
         attainable = tuple(_attainable(objective))
         settings = {name: getattr(options, name) for name in factory.options}

@@ -21,13 +21,14 @@ def comparison_page(comparison: Comparison) -> Page:
     The table has a column for the objective where that is neither the opacity nor the guess error, and a last line
     with the bound where there is one.
     """
-    of = comparison.objective.of
-    head = _HEAD if of.name in _COLUMNS else (*_HEAD[:2], of.title, *_HEAD[2:])
-    rows = [_row(rung, further=of.name not in _COLUMNS) for rung in comparison.rungs]
+    of, title = comparison.objective.of, comparison.objective.title
+    further = of.name not in _COLUMNS or comparison.objective.figure is not None
+    head = (*_HEAD[:2], title, *_HEAD[2:]) if further else _HEAD
+    rows = [_row(rung, further=further) for rung in comparison.rungs]
     if comparison.bound is not None:
         cells = dict.fromkeys(head, "")
         cell = bound_cell(comparison.bound, minimise=comparison.minimise)
-        cells |= {head[0]: "any policy", _COLUMNS.get(of.name, of.title): cell}
+        cells |= {head[0]: "any policy", title if further else _COLUMNS[of.name]: cell}
         rows.append((*list(cells.values())[:-1], "trivial bound" if comparison.is_trivial else "certified bound"))
     missing = _missing(comparison)
     table = TextTable(head, tuple(rows), range(1, len(head) - 1))
@@ -42,7 +43,8 @@ def comparison_sentence(comparison: Comparison) -> str:
         return "No class of policies was found to meet the task."
     of, reached = best.measurement.of, best.measurement.uncertainty
     unit, extreme = f" {of.unit}" if of.unit else "", "least" if comparison.minimise else "most"
-    most = f"{of.title} {_write_amount(reached)}{unit}, the {extreme} of {_classes(len(comparison.rungs))}"
+    classes = _classes(len(comparison.rungs))
+    most = f"{comparison.objective.title} {_write_amount(reached)}{unit}, the {extreme} of {classes}"
     first = comparison.rungs[0]
     coarser = "" if first is best else f" ({first.name}: {_write_amount(first.measurement.uncertainty)})"
     return f"Policies by {best.name} reach {most}{coarser}{_bound_words(comparison, reached, unit)}."

@@ -77,9 +77,9 @@ def figure_tables(figures: Sequence[Figure]) -> tuple[TextTable, ...]:
         (
             figure.of,
             figure.for_,
-            amount_words(figure.opacity),
+            str(figure.opacity),
             number(figure.secret_entropy),
-            amount_words(figure.guess_error),
+            str(figure.guess_error),
             *(_assumed_cells(figure) if assuming else ()),
         )
         for figure in figures
@@ -96,7 +96,7 @@ def _assumed_cells(figure: Figure) -> tuple[str, str]:
     """Return the cells of an observer that assumes; empty ones of others."""
     if figure.cross_entropy is None:
         return "", ""
-    bits = "infinite" if math.isinf(figure.cross_entropy.value) else amount_words(figure.cross_entropy)
+    bits = "infinite" if math.isinf(figure.cross_entropy.value) else str(figure.cross_entropy)
     return bits, number(figure.impossible or 0.0)
 
 
