@@ -1,6 +1,6 @@
 """Run every benchmark and write docs/benchmarks.md.
 
-    python -m benchmarks                          # some ten minutes on two idle cores
+    python -m benchmarks                          # some thirteen minutes on two idle cores
     python -m benchmarks --quick                  # small sizes, a minute or two; written to out/benchmarks
     python -m benchmarks --only gradients --output /tmp/here
 

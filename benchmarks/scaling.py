@@ -27,6 +27,8 @@ from benchmarks.rows import (
     number,
 )
 from benchmarks.timing import in_turns, peak_growth
+from opaq.beliefs.frozen import FrozenGraph
+from opaq.beliefs.graph import Budget
 from opaq.opacity import exact, sampled
 from opaq.product.compile import compile_problem
 
@@ -37,9 +39,13 @@ time: states (more cells), observations (the same signs in more shades that mean
 secret values (more lanes, fewer cells: the states stay the same). The exponent is the slope of a straight line
 through the points in log-log scale, fitted in every repeat; 1 is proportional growth. The goal for everything but
 secret values is at most 1.2 (doubling costs at most 2.3 times as much). All sizes of a curve take turns.
+
+*measure* is the value alone, which keeps two levels of the graph at a time; *frozen* is one sweep, value and gradient,
+over a graph that was built before, and *build* is the building: their size is counted in beliefs. The last rows go as
+far as a laptop does: a million states, horizon 10,000, a million beliefs, some thousand signs of different meaning.
 """
 GOAL = 1.2
-Mode = Literal["compile", "exact", "sampled"]
+Mode = Literal["compile", "exact", "sampled", "measure", "build", "frozen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +61,23 @@ class Size:
 
     def growing(self, what: str, sizes: Sequence[int]) -> list[Size]:
         """The same with another number of something; more lanes come with fewer cells."""
+        if what in ("beliefs", "signs"):  # both come with cells
+            return [replace(self, cells=cells) for cells in sizes]
         if what == "lanes":
             return [replace(self, lanes=lanes, cells=self.cells * self.lanes // lanes) for lanes in sizes]
         return [replace(self, **{what: size}) for size in sizes]
 
 
 FACTORS = (1, 2, 4, 8)
+BELIEFS_A_CELL = 66  # of a ring with two lanes and horizon 24
 SHOWN = {  # what grows -> its name, and how many of it there are on one ring
     "cells": ("states", lambda size: size.cells * size.lanes),
     "shades": ("observations", lambda size: size.cells * (size.lanes + 1) * size.shades),
     "horizon": ("horizon", lambda size: size.horizon),
     "samples": ("samples", lambda size: size.samples),
     "lanes": ("secret values", lambda size: size.lanes),
+    "beliefs": ("beliefs", lambda size: BELIEFS_A_CELL * size.cells + 1),
+    "signs": ("different observations", lambda size: size.cells * (size.lanes + 1)),
 }
 CURVES: tuple[tuple[str, Mode, int], ...] = (  # what grows, the mode, the smallest of it
     ("cells", "compile", 200),
@@ -79,6 +90,11 @@ CURVES: tuple[tuple[str, Mode, int], ...] = (  # what grows, the mode, the small
     ("horizon", "sampled", 12),
     ("samples", "sampled", 2_500),
     ("lanes", "sampled", 2),
+    ("cells", "sampled", 62_500),
+    ("horizon", "measure", 1_250),
+    ("signs", "exact", 125),
+    ("beliefs", "build", 1_900),
+    ("beliefs", "frozen", 1_900),
 )
 
 
@@ -99,8 +115,10 @@ def run(settings: Settings) -> Section:
 def sizes_of(what: str, mode: Mode, least: int, *, shrunk: int = 1) -> list[Size]:
     """The points of one curve."""
     cells = 100 if what == "shades" else 400  # a curve that may grow faster than its size begins lower
+    if mode == "measure":
+        cells = 10 * shrunk  # a long horizon is followed on a small model
     base = Size(mode, cells=cells // shrunk, samples=5_000 // shrunk)
-    least = least // shrunk if what in ("cells", "samples") else least
+    least = max(least // shrunk, 8) if what in ("cells", "samples", "beliefs", "signs") else least
     return base.growing(what, [factor * least for factor in FACTORS])
 
 
@@ -119,6 +137,15 @@ def call(size: Size) -> Callable[[], object]:
         return lambda: compile_problem(problem)
     process = compile_problem(problem).process
     theta = np.random.default_rng(0).standard_normal(process.num_slots)
+    pi = process.softmax(theta)
+    if size.mode == "measure":
+        return lambda: exact.evaluate(process, pi)
+    if size.mode in ("build", "frozen"):
+        graph = FrozenGraph.of(process, pi, budget=Budget())
+        buffers = graph.buffers()
+        if size.mode == "frozen":
+            return lambda: graph.sweep(pi, buffers)
+        return lambda: FrozenGraph.of(process, pi, budget=Budget())
     if size.mode == "exact":
         return lambda: exact.gradient(process, theta)
     return lambda: sampled.gradient(process, theta, samples=size.samples, rng=np.random.default_rng(1))

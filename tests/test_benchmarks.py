@@ -18,6 +18,8 @@ from benchmarks.document import document
 from benchmarks.peers import hmm, loops, numpy_graph, paper_grid
 from benchmarks.ring import ring
 from benchmarks.rows import Comparison, Settings, comparison_table
+from opaq.beliefs.frozen import FrozenGraph
+from opaq.beliefs.graph import Budget
 from opaq.opacity import exact, sampled
 from opaq.product.compile import compile_problem
 
@@ -89,6 +91,14 @@ def test_rings_grow_in_one_thing_at_a_time() -> None:
     problems = [ring(cells=size.cells, horizon=4, lanes=size.lanes) for size in sizes]
     assert {problem.mdp.num_states for problem in problems} == {80}
     assert [compile_problem(problem).process.num_secrets for problem in problems] == [2, 4, 8, 16]
+
+
+def test_beliefs_of_a_ring_are_counted() -> None:
+    size = replace(scaling.Size("frozen"), cells=40)
+    process = compile_problem(ring(cells=size.cells, horizon=size.horizon)).process
+    graph = FrozenGraph.of(process, process.uniform(), budget=Budget())
+    assert scaling.SHOWN["beliefs"][1](size) == graph.num_nodes
+    assert scaling.call(size)() is not None
 
 
 def small_grid(horizon: int = 4) -> gradients.Case:

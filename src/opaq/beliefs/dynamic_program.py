@@ -113,10 +113,13 @@ def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop
     payoff, stop, size = payoff or process.payoffs[0], stop or Stop(), process.num_states
     moved, paid, value = process.edge_slots, payoff.slots, np.array(payoff.final)
     worth = np.array([payoff.discount**time for time in range(process.horizon + 1)])
+    num_choices = int(np.diff(process.row_start)[process.row].sum())
+    num_parts = int(moved.starts[process.edge_start[size]])
     _largest_values(
         process.edges, moved.starts, moved.columns, moved.values, indices(process.row), indices(process.row_start),
-        paid.starts, paid.columns, paid.values, worth, value, np.empty(size),
-        np.empty(int(np.diff(process.row_start).max())), stop.cell(),
+        paid.starts, paid.columns, paid.values, worth, value, np.empty(size), np.empty(size + 1, np.int64),
+        np.empty(num_choices + 1, np.int64), np.empty(num_choices), np.empty(num_parts, np.uint32),
+        np.empty(num_parts), stop.cell(),
     )  # fmt: skip
     stop.check()
     return float(start_distribution(process) @ value)
@@ -125,32 +128,43 @@ def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop
 @kernel
 def _largest_values(
     edges, moved_start, moved_slot, moved_share, row_of, row_start, paid_start, paid_slot, paid_amount, worth, value,
-    ahead, wish, stop,
+    ahead, choice_start, part_start, reward, part_target, part_share, stop,
 ):  # fmt: skip
     """Turn what the last states are worth, `value` [state], into the most that any policy earns from a state on.
 
-    The dynamic program of `best_values` for payments that are only discounted, straight from the edges of a process.
-    worth: [time] what a payment then counts. ahead: [state], wish: [action], working memory.
+    The dynamic program of `best_values` for payments that are only discounted, straight from the edges of a process,
+    which are laid out by choices first: every step then reads memory in order.
+    worth: [time] what a payment then counts. Working memory: ahead [state], choice_start [state + 1],
+    part_start [choice + 1], reward [choice], part_target and part_share [part].
     """
-    edge_start, edge_target, horizon = edges.start, edges.target, worth.size - 1
+    edge_start, edge_target, horizon, choice, count = edges.start, edges.target, worth.size - 1, 0, 0
+    for state in range(value.size):
+        first, last = row_start[row_of[state]], row_start[row_of[state] + 1]
+        choice_start[state] = choice
+        for slot in range(first, last):
+            part_start[choice], reward[choice] = count, 0.0
+            for edge in range(edge_start[state], edge_start[state + 1]):
+                for part in range(moved_start[edge], moved_start[edge + 1]):
+                    if moved_slot[part] == slot:
+                        part_target[count], part_share[count] = edge_target[edge], moved_share[part]
+                        count += 1
+            choice += 1
+        for part in range(paid_start[state], paid_start[state + 1]):
+            reward[choice_start[state] + paid_slot[part] - first] = paid_amount[part]
+    choice_start[value.size], part_start[choice] = choice, count
     for behind in range(worth.size):
         if stop[0] != 0:
             return
         for state in range(value.size):
             ahead[state] = value[state]
         for state in range(value.size):
-            first, last = row_start[row_of[state]], row_start[row_of[state] + 1]
-            for slot in range(first, last):
-                wish[slot - first] = 0.0
-            if behind > 0:  # sum over x' of P(x' | x, a) V_t+1(x')
-                for edge in range(edge_start[state], edge_start[state + 1]):
-                    for part in range(moved_start[edge], moved_start[edge + 1]):
-                        wish[moved_slot[part] - first] += moved_share[part] * ahead[edge_target[edge]]
-            for part in range(paid_start[state], paid_start[state + 1]):
-                wish[paid_slot[part] - first] += worth[horizon - behind] * paid_amount[part]
             best = -np.inf
-            for slot in range(first, last):
-                best = max(best, wish[slot - first])
+            for choice in range(choice_start[state], choice_start[state + 1]):
+                total = 0.0
+                if behind > 0:  # sum over x' of P(x' | x, a) V_t+1(x')
+                    for part in range(part_start[choice], part_start[choice + 1]):
+                        total += part_share[part] * ahead[part_target[part]]
+                best = max(best, total + worth[horizon - behind] * reward[choice])
             value[state] = best if behind > 0 else ahead[state] + best
 
 
