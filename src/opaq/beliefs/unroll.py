@@ -105,7 +105,8 @@ class Trimmer:
         if level.num_nodes <= 1 or (fits and allowance == 0.0):
             return level, self.nothing
         costs = self._costs(level.nodes, time, np.arange(level.num_nodes))
-        order = np.lexsort((-costs[:, 0], -costs[:, 1]))  # where nothing is secret, by mass
+        ranked = costs[:, 1 if self.chain.process.num_secrets > 1 else 0]  # by mass where nothing is secret
+        order = np.argsort(-ranked, kind="stable")
         spare = int((np.cumsum(costs[order[::-1], 0]) <= allowance).sum())
         room = level.num_nodes if fits else min(self.budget.nodes, level.num_nodes * share // level.num_bytes)
         count = max(min(room, level.num_nodes - spare), 1)
