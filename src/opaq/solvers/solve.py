@@ -35,7 +35,7 @@ from opaq.model.problem import Problem
 from opaq.opacity import sampled
 from opaq.opacity.amount import Amount
 from opaq.opacity.exact import policy_slope
-from opaq.opacity.functionals import Leaf, may_cut
+from opaq.opacity.functionals import Functional, Leaf, may_cut
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.opacity.policies import as_policy, compile_for_policy
 from opaq.product.compile import Product, compile_problem
@@ -346,9 +346,7 @@ def _tighten(measurement: Measurement, candidate: Candidate, objective: Objectiv
     possible is wanted, an upper one otherwise. A measurement in less time may know less.
     """
     opacity = measurement.opacity
-    target = objective.target
-    other = not isinstance(target, Leaf) or target.uncertainty.compiled != "opacity"  # that is certified
-    if other or opacity.method == "exact" or objective.gradients == "sampled":
+    if not _is_opacity(objective.target) or opacity.method == "exact" or objective.gradients == "sampled":
         return measurement
     bound = abs(candidate.score)
     lower, upper = (max(opacity.lower, bound), opacity.upper) if objective.sign > 0 else (opacity.lower, bound)
@@ -361,6 +359,11 @@ def _tighten(measurement: Measurement, candidate: Candidate, objective: Objectiv
     return with_opacity(measurement, tighter)
 
 
+def _is_opacity(target: Functional) -> bool:
+    """Return whether a task is about the opacity of one pair of secret and observer at the end of runs."""
+    return isinstance(target, Leaf) and target.uncertainty.compiled == "opacity"
+
+
 def _sharpen(measurement: Measurement, pi: FloatArray, objective: Objective) -> Measurement:
     """Return the measurement with an opacity estimated on thinned graphs in place of runs, where that is sharper.
 
@@ -368,15 +371,12 @@ def _sharpen(measurement: Measurement, pi: FloatArray, objective: Objective) -> 
     candidates were judged by, which the best of many candidates is biased to.
     pi: [slot], the policy vector. objective: its stop ends the attempt, and then the measurement stays as it is.
     """
-    opacity, other = measurement.opacity, measurement.of.name != "opacity"
-    if other or opacity.method != "sampled":
+    opacity = measurement.opacity
+    if not _is_opacity(objective.target) or opacity.method != "sampled":
         return measurement
-    process, rng = objective.process, np.random.default_rng(_MEASURING_SEED)
-    nodes = max(_MEASURING_NODES // max(process.horizon, 1), 1)
+    rng, nodes = np.random.default_rng(_MEASURING_SEED), max(_MEASURING_NODES // max(objective.process.horizon, 1), 1)
     with suppress(StoppedError):
-        mean, error = sampled.estimate_thinned(
-            process, pi, nodes=nodes, rng=rng, leaf=objective.leaf, stop=objective.stop
-        )
+        mean, error = objective.target.estimate(pi, nodes=nodes, rng=rng, stop=objective.stop)
         if 0.0 < error < (opacity.standard_error or 0.0):
             sharper = Amount.estimate(mean, opacity.lower, opacity.upper, standard_error=error)
             how = f"{measurement.explanation}; the opacity from graphs of {nodes:,} drawn beliefs per observation"
