@@ -178,3 +178,16 @@ def test_the_grid_is_exact() -> None:
     assert measured.opacity.method == "exact"
     assert measured.opacity.value == pytest.approx(12.063912154094, abs=1e-9)
     assert measured.secret_entropy == pytest.approx(15.004030996154, abs=1e-9)
+
+
+def test_the_gradient_is_that_of_the_whole_run() -> None:
+    """A little probability moved from one action to another changes the opacity as the slopes say."""
+    problem, step = build_problem(bits()), 1e-6
+    slopes = opaq.gradient(problem)[("zero",)]
+    values = []
+    for moved in (-step, step):
+        rows = {("zero",): {"flip": 0.5 + moved, "keep": 0.5 - moved}, ("one",): {"flip": 0.5, "keep": 0.5}}
+        values.append(opaq.measure(problem, opaq.Policy(problem.policy_class, rows)).opacity.value)
+    assert (values[1] - values[0]) / (2 * step) == pytest.approx(slopes["flip"] - slopes["keep"], abs=1e-6)
+    with pytest.raises(opaq.BudgetError):
+        opaq.gradient(problem, budget=opaq.Budget(nodes=1))

@@ -31,11 +31,10 @@ from opaq.load import as_problem
 from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
 from opaq.model.fingerprint import problem_parts
 from opaq.model.policy import Policy, PolicyClass, RowKey
-from opaq.model.problem import Problem
-from opaq.opacity import sampled
+from opaq.model.problem import Problem, Task
 from opaq.opacity.amount import Amount
 from opaq.opacity.exact import policy_slope
-from opaq.opacity.functionals import Functional, Leaf, may_cut
+from opaq.opacity.functionals import Functional, Leaf, figure_of, may_cut
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.opacity.policies import as_policy, compile_for_policy
 from opaq.product.compile import Product, compile_problem
@@ -786,9 +785,14 @@ def gradient(
     product, pi = compile_for_policy(problem, policy)
     process = product.process
     pi = process.softmax(raise_probabilities(process, process.logits(pi), LEAST_PROBABILITY))
-    if samples is None:
+    figure, stop = figure_of(product, Task()), stop or Stop()
+    if samples is not None:
+        _, _, slope = figure.sample(pi, samples=samples, rng=np.random.default_rng(seed), stop=stop)
+    elif isinstance(figure, Leaf):
         _, slope = policy_slope(process, pi, budget=budget, whole=True, stop=stop)
     else:
-        rng = np.random.default_rng(seed)
-        _, _, slope = sampled.policy_slope(process, pi, samples=samples, rng=rng, stop=stop)
+        if figure.evaluate(pi, budget=budget or Budget(), stop=stop).dropped_mass > 0.0:
+            stop.check()
+            raise BudgetError("the belief graph does not fit the budget; allow a larger one, or sample the gradient")
+        _, slope = figure.slope(pi, budget=budget or Budget(), stop=stop)
     return product.table(slope)
