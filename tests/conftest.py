@@ -14,6 +14,14 @@ REWRITE = "--rewrite-golden"
 gc.set_threshold(100_000, 50, 50)  # as in commands: with all that tests import, looking for garbage takes a tenth
 
 
+_LONG = ("test_docs.py", "test_reference_pages.py")  # files with tests of half a minute and more
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, so that no process runs one at the end while the other has nothing to do."""
+    items.sort(key=lambda item: item.path.name not in _LONG)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(REWRITE, action="store_true", help=f"write the sentences the tests meet to {SENTENCES.name}")
 

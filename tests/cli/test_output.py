@@ -26,7 +26,7 @@ def test_pipes_get_plain_text(capsys: pytest.CaptureFixture) -> None:
     assert main(["examples"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
-    assert shown.startswith("graph ")
+    assert shown.startswith("battery ")
 
 
 def test_a_terminal_gets_a_table_within_its_width(

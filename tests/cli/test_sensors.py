@@ -30,7 +30,7 @@ def test_json() -> None:
     told = json.loads(done.stdout)
     assert set(told) == {
         "result", "problem", "policy_class", "fixed", "null", "stated", "base", "status", "sensors", "trials",
-        "seconds", "interrupted", "complete",
+        "seconds", "interrupted", "complete", "broken_laws",
     }  # fmt: skip
     assert told["fixed"] is True
     assert {sensor["sensor"]: len(sensor["covers"]) for sensor in told["sensors"]} == COVERS

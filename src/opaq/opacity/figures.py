@@ -87,7 +87,7 @@ def _believed(product: Product, pi: FloatArray, pair: Pair) -> dict[str, Any]:
     payoffs = (assuming.cross_entropy, assuming.guess_error, assuming.impossible, assuming.excluded)
     bits, wrong, impossible, excluded = (expected_return(assuming.process, pi, payoff) for payoff in payoffs)
     return {
-        "cross_entropy": Amount.exact(math.inf if excluded > 0.0 else bits),
+        "cross_entropy": Amount.exact(math.inf if excluded > 0.0 else max(bits, 0.0)),  # below 0 is rounding
         "guess_error": Amount.exact(wrong),
         "impossible": impossible,
         "excluded": excluded,
