@@ -209,3 +209,15 @@ def test_a_secret_that_is_known_is_no_answer() -> None:
     assert opaq.measure("two-sink").to_dict()["warnings"] == []
     nearly = replace(known, secret_distribution={"no": 1.0, "yes": 1e-16})
     assert "in all but 1e-16 of the runs of this policy" in answer_sentence(nearly)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "words"),
+    [
+        ("battery", "hide when the run is in “busy” from"),
+        ("grid-trajectory", "hide where the run is at every step from"),
+        ("disclosure", "hide whether the run ends in “east” from an observer “street”"),
+    ],
+)
+def test_questions_name_whole_runs_single_states_and_observers(scenario: str, words: str) -> None:
+    assert words in question_sentence(opaq.load_problem(scenario))

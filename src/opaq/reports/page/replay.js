@@ -151,7 +151,8 @@ class Replay {
     this.note.replaceChildren(...this.runWords());
     this.drawChips();
     this.curve.replaceChildren();
-    const start = this.data.measurement?.secret_entropy;
+    const measured = this.data.measurement; // of a trajectory the curve is about the present, not about all of it
+    const start = measured?.opacity_per_step ? undefined : measured?.secret_entropy;
     this.entropy = lineChart(this.curve, {
       label: 'Entropy of the belief about the secret over time',
       xs: this.moments.map((moment) => moment.time),

@@ -17,7 +17,17 @@ from opaq.model.mdp import MDP
 from opaq.model.observer import Observer, ObserverKind
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
-from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
+from opaq.model.secret import (
+    InitialState,
+    Language,
+    LastState,
+    Secret,
+    StateAt,
+    StateClasses,
+    StepsAgo,
+    Trajectory,
+    Visited,
+)
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.reports.numbers import (
@@ -109,6 +119,13 @@ def _(secret: Visited, mdp: MDP) -> str:
 
 
 @secret_words.register
+def _(secret: Trajectory, mdp: MDP) -> str:
+    """Return where the run is, or in which class of states, at every step."""
+    when = "" if secret.classes.names == ("no", "yes") else " at every step"
+    return _state_words(secret.classes, mdp, f"the run is{when}", whether="when")
+
+
+@secret_words.register
 def _(secret: Language, mdp: MDP) -> str:
     """Return whether the run satisfies a formula, or how far it brings the automaton."""
     if secret.reveal == "progress":
@@ -194,12 +211,16 @@ def _return_clause(problem: Problem) -> list[str]:
     return [f"its return must be at least {threshold:.6g}"]
 
 
-def _state_words(classes: StateClasses, mdp: MDP, verb: str) -> str:
-    """Return the secret that is the class of the state at one time; verb: such as "the run ends"."""
+def _state_words(classes: StateClasses, mdp: MDP, verb: str, *, whether: str = "whether") -> str:
+    """Return the secret that is the class of the state at one time.
+
+    verb: such as "the run ends". whether: "when" for the class at every time.
+    """
     if classes.names == ("no", "yes"):
         label = secret_label(LastState(classes), mdp)
-        count = int((classes.of_state == 1).sum())
-        return f"whether {verb} in {f'one of {count:,} secret states' if label is None else _quote_name(label)}"
+        hidden = np.flatnonzero(classes.of_state == 1)
+        name = mdp.states[hidden[0]] if label is None and hidden.size == 1 else label
+        return f"{whether} {verb} in {f'one of {hidden.size:,} secret states' if name is None else _quote_name(name)}"
     every = len(classes.names) == mdp.num_states
     return f"where {verb}" if every else f"in which of {len(classes.names):,} groups of states {verb}"
 
