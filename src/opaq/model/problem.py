@@ -361,7 +361,7 @@ def check_figures(
 ) -> None:
     """Note names of secrets and observers in a task that a problem does not have, or leaves out where it has several.
 
-    where: path of the task, for messages. Uncertainties that an observer that assumes has no figure of are noted too.
+    where: path of the task, for messages. What an observer that assumes has no figure of is noted too.
     """
     known = {"of": ("secret", secrets), "for": ("observer", observers)}
     stated: list[tuple[str, Pair | FigureLimit, tuple[str, ...]]]
@@ -380,10 +380,20 @@ def check_figures(
                 faults.error(f"{path}.{key}", f"there is no {kind} '{name}'", suggestion(name, names, kind=kind))
             elif not name and len(names) > 1:
                 faults.error(f"{path}.{key}", f"is missing, and there are {len(names)} {kind}s", f"name the {kind}")
-    believed = [pair.for_ or next(iter(observers), "") for pair in task.pairs]
-    if any(name in assumptions for name in believed) and not isinstance(task.of, Shannon | GuessError):
+        of, for_ = getattr(figure, "of", None), figure.for_ or next(iter(observers), "")
+        secret = None if of is None else secrets.get(of or next(iter(secrets), ""))
+        if isinstance(secret, Trajectory) and for_ in assumptions:
+            finding = "the cross-entropy of a trajectory is not known, and the observer assumes"
+            faults.error(path, finding, "name another secret, or an observer without 'assumes'")
+    believed = [pair.for_ or next(iter(observers), "") for pair in task.pairs or (Pair(),)]
+    if not any(name in assumptions for name in believed):
+        return
+    if not isinstance(task.of, Shannon | GuessError):
         finding = f"the {task.of.title} of an observer that assumes is not known"
         faults.error(f"{where}.of", finding, "use opacity, which is its cross-entropy, or guess_error")
+    if task.when != "end":
+        finding = "what an observer that assumes is left with is known at the end of runs alone"
+        faults.error(f"{where}.when", finding, "leave it out")
 
 
 def _check_assumptions(problem: Problem, faults: Faults) -> None:
