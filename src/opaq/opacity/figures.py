@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget
+from opaq.beliefs.graph import IMPOSSIBLE, Budget
 from opaq.beliefs.returns import EQUAL, expected_return
 from opaq.codec import if_known, key
 from opaq.model.arrays import FloatArray
@@ -89,7 +89,7 @@ def _believed(product: Product, pi: FloatArray, pair: Pair) -> dict[str, Any]:
     payoffs = (assuming.cross_entropy, assuming.guess_error, assuming.impossible, assuming.excluded)
     bits, wrong, impossible, excluded = (expected_return(assuming.process, pi, payoff) for payoff in payoffs)
     return {
-        "cross_entropy": Amount.exact(math.inf if excluded > 0.0 else bits),
+        "cross_entropy": Amount.exact(math.inf if excluded >= IMPOSSIBLE else bits),
         "guess_error": Amount.exact(wrong),
         "impossible": impossible,
         "excluded": excluded,

@@ -7,6 +7,8 @@ limit others, or how far what an observer sees is from what a reference policy s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from opaq.model.arrays import SparseRows
@@ -17,6 +19,7 @@ from opaq.model.uncertainty import GuessError, Shannon, Uncertainty
 from opaq.opacity.assumed import EXCLUDED_BITS, assumed_filter, believer, final_payoff
 from opaq.opacity.functionals import Functional, Least, Limit, Linear, Mix, figure_of
 from opaq.opacity.levels import Levels
+from opaq.opacity.policies import RETURN_OPTIMAL, as_policy
 from opaq.product.compile import Product
 from opaq.product.process import Payoff
 
@@ -81,6 +84,13 @@ def _limit(product: Product, limit: FigureLimit) -> Limit:
     figure = pair_figure(product, pair.of, pair.for_, Task())
     sign = 1.0 if limit.direction == "at_least" else -1.0
     return Limit(figure_title(problem, pair), figure, limit.threshold, sign)
+
+
+def covert_references(problem: Problem) -> list[Policy]:
+    """Return the policies that covert limits of the task refer to, but for the uniform one: they meet these limits."""
+    plain = replace(problem, task=Task(), assumptions={})
+    stated = [limit.like for limit in problem.task.limits if isinstance(limit, CovertLimit) and limit.like != "uniform"]
+    return [as_policy(RETURN_OPTIMAL if like == "return_optimal" else like, plain) for like in stated]
 
 
 def figure_title(problem: Problem, pair: Pair, uncertainty: Uncertainty | None = None) -> str:
