@@ -197,6 +197,27 @@ def test_tasks_about_the_trajectory_for_an_observer_that_assumes_are_faults() ->
     assert all("trajectory" in fault.message for fault in error.value.faults)
 
 
+ASKED = {
+    "guess error": ({"of": "guess_error"}, {"trajectory": True}, "task.of", "of a trajectory is not known"),
+    "moments": ({"when": "every"}, {"trajectory": True}, "task.when", "all moments"),
+    "one time": ({"when": "least"}, {"state_at": {"time": 1, "states": ["q1"]}}, "task.when", "about one time"),
+    "loss": ({"of": {"loss": {"g": {"yes": 1}}}}, {"last_state": {"here": ["q1"]}}, "task.of.loss.g.yes", "no value"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_secret_of_the_task_has_what_it_asks_for(name: str) -> None:
+    task, secret, where, words = ASKED[name]
+    spec = changed("secrets.way", secret)
+    pairs = [{"of": "goal", "for": "street"}, {"of": "way", "for": "both"}]
+    spec["task"] = {"maximise": {"least": pairs}, **task}
+    with pytest.raises(InputError) as error:
+        build_problem(spec)
+    (fault,) = error.value.faults
+    assert fault.where == where
+    assert words in fault.message
+
+
 def test_every_circle_is_one_fault_and_all_faults_come_at_once() -> None:
     spec = changed("observers.round", {"together": ["trip", "street"]})
     spec["observers"]["trip"] = {"together": ["round"]}

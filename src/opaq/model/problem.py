@@ -424,7 +424,7 @@ def _path(kind: str, name: str, named: Mapping[str, object]) -> str:
 
 def _check_fit(problem: Problem, faults: Faults) -> None:
     """Note where the parts of a problem do not fit each other."""
-    mdp, secret, task = problem.mdp, problem.secret, problem.task
+    mdp, task = problem.mdp, problem.task
     sizes = {"num_states": mdp.num_states, "num_actions": len(mdp.actions)}
     for name, observer in problem.observers.items():
         check_observer(observer, faults, _path("observer", name, problem.observers), **sizes)
@@ -436,7 +436,9 @@ def _check_fit(problem: Problem, faults: Faults) -> None:
     check_figures(task, problem.assumptions, faults, "task", **names)
     known = {"num_states": mdp.num_states, "labels": mdp.labels, "rewards": mdp.named_rewards}
     check_task(task, faults, "task", **known, discount=problem.discount)  # type: ignore[arg-type]
-    check_uncertainty(task.of, secret, faults, "task.of")
-    check_moments(task, secret, faults, "task")
+    for name in dict.fromkeys([problem.of, *(problem.complete(pair).of for pair in task.pairs)]):
+        if (asked := problem.secrets.get(name)) is not None:
+            check_uncertainty(task.of, asked, faults, "task.of")
+            check_moments(task, asked, faults, "task")
     automaton = any(map(may_have_automaton, problem.secrets.values()))
     check_policy_class(problem.policy_class, faults, "policy", **sizes, has_automaton=automaton)
