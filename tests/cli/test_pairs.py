@@ -69,3 +69,38 @@ def test_a_plan_varies_the_pair(opaq, tmp_path) -> None:
     done = opaq("check", "plan.yaml")
     assert done.returncode == 0
     assert "task.maximise.for  2: street, control" in done.stdout
+
+
+LAST_YEAR = """
+opaq: 1
+model:
+  states: [x, y]
+  actions: [a, b]
+  start: {x: 1}
+  transitions: {x: {a: {y: 1}, b: {x: 1}}, y: {"*": {x: 0.5, y: 0.5}}}
+  rewards: {y: 1}
+observers:
+  street: {emissions: {x: {N: 0.9, R: 0.1}, y: {N: 0.3, R: 0.7}}}
+  rival: {emissions: {x: {N: 0.9, R: 0.1}, y: {N: 0.3, R: 0.7}}, assumes: {policy: uniform}}
+secret: {last_state: [y]}
+horizon: 2
+task: {maximise: {for: rival}}
+"""
+
+
+def test_tables_have_a_column_for_the_figure_of_the_task(opaq, tmp_path) -> None:
+    (tmp_path / "p.yaml").write_text(LAST_YEAR, encoding="utf-8")
+    plan = "opaq-sweep: 1\nproblem: p.yaml\nover: {horizon: [2]}\nsolve: {starts: 1}\n"
+    (tmp_path / "plan.yaml").write_text(plan, encoding="utf-8")
+    told = json.loads(opaq("solve", "p.yaml", "--starts", "1", "--json", "--quiet").stdout)
+    reached, opacity = told["objective"]["value"], told["opacity"]["value"]
+    assert reached > opacity + 0.01
+    head, *rows = opaq("frontier", "p.yaml", "--points", "2", "--quiet").stdout.splitlines()
+    assert "cross-entropy for rival" in head
+    assert f"{reached:.5f}" in rows[0].split()
+    head, row, *_ = opaq("sweep", "plan.yaml", "-o", "study", "--quiet").stdout.splitlines()
+    columns = dict(zip(head.split(), row.split(), strict=False))
+    assert float(columns["objective"]) == pytest.approx(reached, abs=1e-4)
+    assert float(columns["opacity"]) < reached - 0.01
+    noted = opaq("compare", "p.yaml", "--classes", "state").stderr
+    assert f"state: {reached:.4f} bits" in noted

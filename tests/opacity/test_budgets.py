@@ -134,6 +134,26 @@ def test_an_evaluation_that_is_stopped_gives_an_interval_that_holds_the_truth() 
         assert 0.0 <= found.dropped_mass <= 1.0 + 1e-12
 
 
+def test_a_stop_between_levels_that_are_made_at_once_drops_what_is_left() -> None:
+    """One belief of many states on every level: nearly all the time is spent where many levels are made in one call."""
+    states = [f"s{index}" for index in range(80)]
+    anywhere = dict.fromkeys(states, 1 / 80)
+    moves = {state: {"a": anywhere} for state in states}
+    stated = {"states": states, "actions": ["a"], "start": anywhere, "transitions": moves}
+    secret = {"last_state": states[:40]}
+    observer = {"emissions": {"*": "nothing"}}
+    problem = {"opaq": 1, "model": stated, "observer": observer, "secret": secret, "horizon": 10**5}
+    process = compile_problem(opaq.build_problem(problem)).process
+    pi = process.uniform()
+    for seconds in (0.02, 0.03, 0.05):
+        stop = Stop()
+        timer = Timer(seconds, stop.request)
+        timer.start()
+        found = evaluate(process, pi, stop=stop)
+        timer.cancel()
+        assert found.opacity.upper > 0.9
+
+
 def test_a_stage_ends_without_ending_the_work() -> None:
     stop = Stop()
     with stop.stage(0.0):

@@ -11,12 +11,15 @@ import observer_oracles
 import oracles
 from aware_oracles import LazyPolicy
 from opaq.beliefs.graph import Budget
+from opaq.errors import InputError
 from opaq.model.arrays import SparseRows
 from opaq.model.conditions import CurrentState, Observations, Time
 from opaq.model.figures import Assumption, CovertLimit, Pair, UncertaintyLimit
 from opaq.model.observer import Together
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem, Task
+from opaq.model.secret import StateClasses, Trajectory
+from opaq.model.uncertainty import GuessError, Shannon
 from opaq.opacity.measure import Measurement, measure
 from opaq.opacity.targets import limits_of, target_of
 from opaq.product.compile import compile_problem
@@ -124,6 +127,29 @@ def test_who_assumes_the_truth_is_left_with_the_opacity() -> None:
         for figure in measure(problem, policy, sequences=0).figures:
             assert figure.cross_entropy.value == pytest.approx(figure.opacity.value, abs=1e-12)
             assert figure.impossible == figure.excluded == 0.0
+
+
+def test_trajectories_have_no_figures_of_an_observer_that_assumes() -> None:
+    rng = np.random.default_rng(29)
+    problem = replace(several(rng, ("state",)), assumptions={"insider": Assumption()})
+    way = Trajectory(StateClasses(problem.mdp.states, np.arange(problem.mdp.num_states)))
+    problem = replace(problem, secrets={**problem.secrets, "way": way})
+    figures = {(one.of, one.for_): one for one in measure(problem, sequences=0).figures}
+    assert figures["way", "insider"].cross_entropy is None
+    informed = measure(replace(problem, assumptions={}).about(of="way", for_="insider"), sequences=0)
+    assert figures["way", "insider"].guess_error == informed.guess_error
+    assert figures["first", "insider"].cross_entropy is not None
+    with pytest.raises(InputError, match="trajectory is not known"):
+        measure(problem.about(of="way", for_="insider"), sequences=0)
+
+
+def test_the_figure_of_a_task_is_called_what_it_is() -> None:
+    problem = several(np.random.default_rng(30), ("state",))
+    assuming = replace(problem, assumptions={"insider": Assumption()})
+    for name, each in (("opacity", problem), ("cross-entropy", assuming)):
+        for of, title in ((Shannon(), name), (GuessError(), "guess error")):
+            task = Task(of=of, pairs=(Pair("second", "insider"),))
+            assert measure(replace(each, task=task), sequences=0).objective.figure == f"{title} of second for insider"
 
 
 def test_relative_entropy_against_enumeration() -> None:

@@ -247,3 +247,29 @@ def test_a_search_without_time_gives_a_policy_that_meets_the_task(monkeypatch, m
     assert uniform.feasible
     if not minimise:
         assert found.measurement.opacity.value == pytest.approx(uniform.opacity.value, abs=1e-3)
+
+
+def test_a_reference_that_never_takes_some_action_is_where_a_covert_search_begins() -> None:
+    """Whatever else is done is seen, and infinitely far from what the reference shows."""
+    move = {"a": {"x": 0.5, "y": 0.5}, "b": {"y": 1}}
+    stated = {
+        "opaq": 1,
+        "model": {
+            "states": ["x", "y"],
+            "actions": ["a", "b"],
+            "start": {"x": 1},
+            "transitions": {"x": move, "y": {"a": {"y": 0.8, "x": 0.2}, "b": {"x": 1}}},
+            "rewards": {"x": {"a": 1}, "y": {"a": 1}},
+        },
+        "observer": {"emissions": {"*": "nothing"}, "actions": True},
+        "secret": {"last_state": ["x"]},
+        "horizon": 2,
+        "task": {"requirements": [{"like": "return_optimal", "bits_at_most": 0.01}]},
+        "policy": {"conditions_on": ["state", "time"]},
+    }
+    solution = opaq.solve(opaq.build_problem(stated), starts=1)
+    assert solution.measurement.feasible
+    assert solution.measurement.requirements[-1].value == pytest.approx(0.0, abs=1e-12)
+    assert solution.status is Status.CONVERGED
+    given = opaq.measure(opaq.build_problem(stated), "return-optimal", sequences=0)
+    assert solution.measurement.opacity.value == pytest.approx(given.opacity.value, abs=1e-9)

@@ -159,6 +159,65 @@ def test_faults(path: str) -> None:
         assert words in noted[where]
 
 
+def test_a_weight_that_is_none_is_one_fault() -> None:
+    for weight, words in ((0, "above 0"), (-1, "above 0"), ("x", "not a number")):
+        with pytest.raises(InputError) as error:
+            build_problem(changed("task.maximise", {"mean": [{"of": "goal", "for": "street", "weight": weight}]}))
+        (fault,) = error.value.faults
+        assert fault.where == "task.maximise.mean[0].weight"
+        assert words in fault.message
+
+
+ASSUMING = {
+    "when": ({"when": "every"}, "task.when", "at the end of runs alone"),
+    "guesswork": ({"of": "guesswork"}, "task.of", "is not known"),
+}
+
+
+@pytest.mark.parametrize("name", ASSUMING)
+def test_what_an_observer_that_assumes_has_no_figure_of_is_a_fault(name: str) -> None:
+    task, where, words = ASSUMING[name]
+    named = {**SPEC, "task": {"maximise": {"of": "goal", "for": "insider"}, **task}}
+    only = {key: value for key, value in named.items() if key not in ("observers", "secrets")}
+    only |= {"observer": SPEC["observers"]["insider"], "secret": SPEC["secrets"]["goal"], "task": task}
+    for spec in (named, only):
+        with pytest.raises(InputError) as error:
+            build_problem(spec)
+        (fault,) = error.value.faults
+        assert fault.where == where
+        assert words in fault.message
+
+
+def test_tasks_about_the_trajectory_for_an_observer_that_assumes_are_faults() -> None:
+    spec = changed("secrets.way", {"trajectory": True})
+    spec["task"]["maximise"] = {"least": [{"of": "goal", "for": "street"}, {"of": "way", "for": "insider"}]}
+    with pytest.raises(InputError) as error:
+        build_problem(spec)
+    assert [fault.where for fault in error.value.faults] == ["task.figures[1]", "task.limits[1]"]
+    assert all("trajectory" in fault.message for fault in error.value.faults)
+
+
+ASKED = {
+    "guess error": ({"of": "guess_error"}, {"trajectory": True}, "task.of", "of a trajectory is not known"),
+    "moments": ({"when": "every"}, {"trajectory": True}, "task.when", "all moments"),
+    "one time": ({"when": "least"}, {"state_at": {"time": 1, "states": ["q1"]}}, "task.when", "about one time"),
+    "loss": ({"of": {"loss": {"g": {"yes": 1}}}}, {"last_state": {"here": ["q1"]}}, "task.of.loss.g.yes", "no value"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_every_secret_of_the_task_has_what_it_asks_for(name: str) -> None:
+    task, secret, where, words = ASKED[name]
+    spec = changed("secrets.way", secret)
+    pairs = [{"of": "goal", "for": "street"}, {"of": "way", "for": "both"}]
+    spec["task"] = {"maximise": {"least": pairs}, **task}
+    with pytest.raises(InputError) as error:
+        build_problem(spec)
+    (fault,) = error.value.faults
+    assert fault.where == where
+    assert words in fault.message
+
+
 def test_every_circle_is_one_fault_and_all_faults_come_at_once() -> None:
     spec = changed("observers.round", {"together": ["trip", "street"]})
     spec["observers"]["trip"] = {"together": ["round"]}

@@ -357,7 +357,8 @@ def expand_levels(
     `max_nodes` nodes, is not returned. No arcs are kept.
     """
     before, expansion = _run(chain, nodes, draws, False, room, levels, max_nodes)
-    if expansion.nodes.mass.size == 0 and expansion.levels:  # nothing is left, and nothing will follow
+    finished = expansion.reached == before.mass.size  # and not asked to stop before its end
+    if expansion.nodes.mass.size == 0 and expansion.levels and finished:  # nothing is left, and nothing will follow
         return expansion._replace(levels=levels)
     if expansion.levels == 0:
         return expansion._replace(nodes=before, settled_mass=0.0)

@@ -99,8 +99,9 @@ def command(
     def write_policy(rung: ClassResult) -> None:
         """Note that a class is done, and write its policy where a folder is given, or keep it to be printed."""
         if not quiet:
-            reached = page_amount(rung.measurement.opacity, "{:.4f}".format)
-            work.progress.note(f"{rung.name}: {reached} bits, {rung.seconds:.1f} s")
+            reached = page_amount(rung.measurement.uncertainty, "{:.4f}".format)
+            hidden = f"{reached} {rung.measurement.of.unit}".rstrip()
+            work.progress.note(f"{rung.name}: {hidden}, {rung.seconds:.1f} s")
         if folder is None:
             return
         nonlocal written

@@ -361,7 +361,7 @@ def check_figures(
 ) -> None:
     """Note names of secrets and observers in a task that a problem does not have, or leaves out where it has several.
 
-    where: path of the task, for messages. Uncertainties that an observer that assumes has no figure of are noted too.
+    where: path of the task, for messages. What an observer that assumes has no figure of is noted too.
     """
     known = {"of": ("secret", secrets), "for": ("observer", observers)}
     stated: list[tuple[str, Pair | FigureLimit, tuple[str, ...]]]
@@ -380,10 +380,20 @@ def check_figures(
                 faults.error(f"{path}.{key}", f"there is no {kind} '{name}'", suggestion(name, names, kind=kind))
             elif not name and len(names) > 1:
                 faults.error(f"{path}.{key}", f"is missing, and there are {len(names)} {kind}s", f"name the {kind}")
-    believed = [pair.for_ or next(iter(observers), "") for pair in task.pairs]
-    if any(name in assumptions for name in believed) and not isinstance(task.of, Shannon | GuessError):
+        of, for_ = getattr(figure, "of", None), figure.for_ or next(iter(observers), "")
+        secret = None if of is None else secrets.get(of or next(iter(secrets), ""))
+        if isinstance(secret, Trajectory) and for_ in assumptions:
+            finding = "the cross-entropy of a trajectory is not known, and the observer assumes"
+            faults.error(path, finding, "name another secret, or an observer without 'assumes'")
+    believed = [pair.for_ or next(iter(observers), "") for pair in task.pairs or (Pair(),)]
+    if not any(name in assumptions for name in believed):
+        return
+    if not isinstance(task.of, Shannon | GuessError):
         finding = f"the {task.of.title} of an observer that assumes is not known"
         faults.error(f"{where}.of", finding, "use opacity, which is its cross-entropy, or guess_error")
+    if task.when != "end":
+        finding = "what an observer that assumes is left with is known at the end of runs alone"
+        faults.error(f"{where}.when", finding, "leave it out")
 
 
 def _check_assumptions(problem: Problem, faults: Faults) -> None:
@@ -414,7 +424,7 @@ def _path(kind: str, name: str, named: Mapping[str, object]) -> str:
 
 def _check_fit(problem: Problem, faults: Faults) -> None:
     """Note where the parts of a problem do not fit each other."""
-    mdp, secret, task = problem.mdp, problem.secret, problem.task
+    mdp, task = problem.mdp, problem.task
     sizes = {"num_states": mdp.num_states, "num_actions": len(mdp.actions)}
     for name, observer in problem.observers.items():
         check_observer(observer, faults, _path("observer", name, problem.observers), **sizes)
@@ -426,7 +436,9 @@ def _check_fit(problem: Problem, faults: Faults) -> None:
     check_figures(task, problem.assumptions, faults, "task", **names)
     known = {"num_states": mdp.num_states, "labels": mdp.labels, "rewards": mdp.named_rewards}
     check_task(task, faults, "task", **known, discount=problem.discount)  # type: ignore[arg-type]
-    check_uncertainty(task.of, secret, faults, "task.of")
-    check_moments(task, secret, faults, "task")
+    for name in dict.fromkeys([problem.of, *(problem.complete(pair).of for pair in task.pairs)]):
+        if (asked := problem.secrets.get(name)) is not None:
+            check_uncertainty(task.of, asked, faults, "task.of")
+            check_moments(task, asked, faults, "task")
     automaton = any(map(may_have_automaton, problem.secrets.values()))
     check_policy_class(problem.policy_class, faults, "policy", **sizes, has_automaton=automaton)

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 
 from opaq.beliefs.returns import secret_distribution, start_distribution, transition_matrix
-from opaq.errors import BudgetError
+from opaq.errors import BudgetError, Fault, InputError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows
 from opaq.model.conditions import MAX_BELIEFS, BeliefGraph
 from opaq.model.figures import Assumption
 from opaq.model.problem import Problem, Task
+from opaq.model.secret import Trajectory
 from opaq.opacity.policies import RETURN_OPTIMAL, as_policy
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess, Payoff
@@ -161,9 +162,12 @@ class Believer:
 def believer(product: Product, of: str, for_: str) -> Believer:
     """Return an observer that assumes, and a secret, in the process of a compiled problem; it is made once.
 
-    of, for_: their names. Raises BudgetError where its filter has too many beliefs.
+    of, for_: their names. Raises BudgetError where its filter has too many beliefs, InputError for a trajectory.
     """
     problem = product.problem
+    if isinstance(problem.secrets[of], Trajectory):
+        finding = f"the cross-entropy of a trajectory is not known, and the observer '{for_}' assumes"
+        raise InputError([Fault(f"secrets.{of}", finding, "name another secret, or an observer without 'assumes'")])
     assumption = problem.assumptions[for_]
     found = product.extras.get((of, for_))
     if found is None:

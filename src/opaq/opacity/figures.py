@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opaq.beliefs.graph import Budget
+from opaq.beliefs.graph import IMPOSSIBLE, Budget
 from opaq.beliefs.returns import EQUAL, expected_return
 from opaq.codec import if_known, key
 from opaq.model.arrays import FloatArray
 from opaq.model.figures import CovertLimit, Pair, UncertaintyLimit
 from opaq.model.problem import Task
+from opaq.model.secret import Trajectory
 from opaq.model.uncertainty import GuessError, Shannon
 from opaq.opacity.amount import Amount
 from opaq.opacity.assumed import believer
@@ -74,7 +75,8 @@ def measure_figures(
             view = replace(product, problem=replace(problem, task=Task(over=problem.task.over)))
         measured = own if view is product else measure_view(view)
         more: dict[str, Any] = {}
-        if pair.for_ in problem.assumptions and not stop.requested:
+        known = not isinstance(problem.secrets[pair.of], Trajectory)  # what it believes of whole runs is not
+        if pair.for_ in problem.assumptions and known and not stop.requested:
             more = _believed(product, pi, pair)
         guess_error = more.pop("guess_error", measured.guess_error)
         figures.append(Figure(pair.of, pair.for_, measured.opacity, guess_error, measured.secret_entropy, **more))
@@ -87,7 +89,7 @@ def _believed(product: Product, pi: FloatArray, pair: Pair) -> dict[str, Any]:
     payoffs = (assuming.cross_entropy, assuming.guess_error, assuming.impossible, assuming.excluded)
     bits, wrong, impossible, excluded = (expected_return(assuming.process, pi, payoff) for payoff in payoffs)
     return {
-        "cross_entropy": Amount.exact(math.inf if excluded > 0.0 else max(bits, 0.0)),  # below 0 is rounding
+        "cross_entropy": Amount.exact(math.inf if excluded >= IMPOSSIBLE else max(bits, 0.0)),  # below 0 is rounding
         "guess_error": Amount.exact(wrong),
         "impossible": impossible,
         "excluded": excluded,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from opaq.beliefs.frozen import Buffers, FrozenGraph
-from opaq.beliefs.graph import Budget
+from opaq.beliefs.graph import IMPOSSIBLE, Budget
 from opaq.beliefs.returns import (
     expected_return,
     largest_absolute_payoff,
@@ -201,7 +201,7 @@ class Linear:
 
     process: HiddenProcess
     payoff: Payoff
-    infinite: Payoff | None = None  # where its expectation is above 0 the figure is infinite, and slopes are of less
+    infinite: Payoff | None = None  # unless its expectation is next to 0 the figure is infinite; slopes are of less
     smooth = True
     scale = 1.0
     views = ()
@@ -220,7 +220,7 @@ class Linear:
 
     def evaluate(self, pi: FloatArray, *, budget: Budget, stop: Stop) -> Evaluated:
         """Return the expected payoff."""
-        if self.infinite is not None and expected_return(self.process, pi, self.infinite) > 0.0:
+        if self.infinite is not None and expected_return(self.process, pi, self.infinite) >= IMPOSSIBLE:
             return Evaluated(Amount.exact(np.inf))
         return Evaluated(Amount.exact(expected_return(self.process, pi, self.payoff)))
 

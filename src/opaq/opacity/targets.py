@@ -7,16 +7,19 @@ limit others, or how far what an observer sees is from what a reference policy s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from opaq.model.arrays import SparseRows
 from opaq.model.figures import Assumption, CovertLimit, FigureLimit, Pair, UncertaintyLimit
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Task
-from opaq.model.uncertainty import GuessError
+from opaq.model.uncertainty import GuessError, Shannon, Uncertainty
 from opaq.opacity.assumed import EXCLUDED_BITS, assumed_filter, believer, final_payoff
 from opaq.opacity.functionals import Functional, Least, Limit, Linear, Mix, figure_of
 from opaq.opacity.levels import Levels
+from opaq.opacity.policies import RETURN_OPTIMAL, as_policy
 from opaq.product.compile import Product
 from opaq.product.process import Payoff
 
@@ -83,17 +86,28 @@ def _limit(product: Product, limit: FigureLimit) -> Limit:
     return Limit(figure_title(problem, pair), figure, limit.threshold, sign)
 
 
-def figure_title(problem: Problem, pair: Pair) -> str:
-    """Return a figure in words: "opacity of goal for street", without names that are the only ones."""
-    kind = "cross-entropy" if pair.for_ in problem.assumptions else "opacity"
-    of = f" of {pair.of}" if len(problem.secrets) > 1 else ""
-    return f"{kind}{of}{f' for {pair.for_}' if len(problem.observers) > 1 else ''}"
+def covert_references(problem: Problem) -> list[Policy]:
+    """Return the policies that covert limits of the task refer to, but for the uniform one: they meet these limits."""
+    plain = replace(problem, task=Task(), assumptions={})
+    stated = [limit.like for limit in problem.task.limits if isinstance(limit, CovertLimit) and limit.like != "uniform"]
+    return [as_policy(RETURN_OPTIMAL if like == "return_optimal" else like, plain) for like in stated]
+
+
+def figure_title(problem: Problem, pair: Pair, uncertainty: Uncertainty | None = None) -> str:
+    """Return a figure in words: "opacity of goal for street", without names that are the only ones.
+
+    uncertainty: how it is measured; in bits unless given.
+    """
+    of = uncertainty or Shannon()
+    kind = "cross-entropy" if pair.for_ in problem.assumptions and isinstance(of, Shannon) else of.title
+    secret = f" of {pair.of}" if len(problem.secrets) > 1 else ""
+    return f"{kind}{secret}{f' for {pair.for_}' if len(problem.observers) > 1 else ''}"
 
 
 def target_title(problem: Problem) -> str:
     """Return what the task is about in words: a figure, the least or the mean of several."""
     pairs = target_pairs(problem)
-    titles = [figure_title(problem, pair) for pair in pairs]
+    titles = [figure_title(problem, pair, problem.task.of) for pair in pairs]
     if len(pairs) == 1:
         return titles[0]
     if problem.task.taken == "mean" and len({pair.weight for pair in pairs}) > 1:

@@ -37,6 +37,7 @@ from opaq.opacity.exact import policy_slope
 from opaq.opacity.functionals import Functional, Leaf, figure_of, may_cut
 from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
 from opaq.opacity.policies import as_policy, compile_for_policy
+from opaq.opacity.targets import covert_references
 from opaq.product.compile import Product, compile_problem
 from opaq.simulation.runs import MOST_RUNS
 from opaq.solvers.ladder import Ladder
@@ -152,13 +153,16 @@ class Search:
         """Return the search that also begins from some policies, and whose answer is not worse than any of them.
 
         policies: of this class, or of coarser ones: these are lifted, each with a slightly perturbed copy, since
-            what is best in the coarser class may be a saddle here.
+            what is best in the coarser class may be a saddle here. Those that covert limits refer to are added: where
+            they never take some action, what is seen of any other policy may be infinitely far from what they show.
         Raises InputError where this class does not contain that of a policy.
         """
         rng = np.random.default_rng(np.random.SeedSequence(self.options.seed, spawn_key=(3,)))
         process, known = self.product.process, list[Start]()
         first = sum(self.plan.waves) + self.plan.rescue  # the others keep their numbers
-        for policy in policies:
+        references = covert_references(self.problem)
+        fitting = [policy for policy in references if contains(self.policy_class, policy.policy_class)]
+        for policy in (*policies, *fitting):
             same = contains(policy.policy_class, self.policy_class)
             pi = self.product.policy_vector(policy) if same else lift(policy, self.product, rng=rng)
             known.append(Start(first + len(known), "warm" if same else LIFTED, process.logits(pi)))

@@ -100,7 +100,7 @@ def measure_first_order(objective: Objective, theta: FloatArray) -> _FirstOrder:
     kink, the slope is a supergradient: no direction gains more than it says, so that a maximum may be confirmed by it
     but not refuted, and single moves that do not gain prove nothing. Hence no probing there.
     """
-    process = objective.process
+    process, own = objective.process, objective.process.softmax(theta)
     theta = raise_probabilities(process, theta, LEAST_PROBABILITY)
     pi = process.softmax(theta)
     point = objective.at(theta, softness=objective.tie)
@@ -118,7 +118,7 @@ def measure_first_order(objective: Objective, theta: FloatArray) -> _FirstOrder:
     residual, multipliers, gains = best
     if residual > _tolerance(objective) and objective.smooth:
         residual = max(
-            _probe_gains(objective, pi, multipliers, gains), float(multipliers @ np.maximum(point.slack, 0.0))
+            _probe_gains(objective, own, multipliers, gains), float(multipliers @ np.maximum(point.slack, 0.0))
         )
     norm = float(np.abs(pi * gains).max(initial=0.0))
     measures = Optimality(norm, residual, multipliers, None, _tolerance(objective))
@@ -132,10 +132,10 @@ def _probe_gains(objective: Objective, pi: FloatArray, multipliers: FloatArray, 
     is seen and never taken is a new observation, and the opacity has a kink there.
     """
     promising = np.flatnonzero(gains > _tolerance(objective))
-    if promising.size > _MOST_PROBES:
+    here = _lagrangian(objective, pi, multipliers) if promising.size <= _MOST_PROBES else -np.inf
+    if here == -np.inf:  # nothing can be compared with it
         return float(gains.max())
     process = objective.process
-    here = _lagrangian(objective, pi, multipliers)
     rows = process.row_of_slot()
     largest = 0.0
     for slot in promising:
@@ -146,13 +146,15 @@ def _probe_gains(objective: Objective, pi: FloatArray, multipliers: FloatArray, 
 
 
 def _lagrangian(objective: Objective, pi: FloatArray, multipliers: FloatArray) -> float:
-    """Return score + multipliers x slacks of a policy vector, by exact evaluation.
+    """Return score + multipliers x slacks of a policy vector, by exact evaluation; -inf where a slack is.
 
     pi: [slot]. multipliers: [requirement]. Raises StoppedError when the objective's stop is requested meanwhile.
     """
     amount, _, _ = objective.target.evaluate(pi, budget=objective.budget, stop=objective.stop)
     slack = objective.slack_at(pi)
     objective.stop.check()
+    if np.isinf(slack).any():
+        return -np.inf
     return objective.sign * amount.lower / objective.scale + float(multipliers @ slack)
 
 

@@ -24,11 +24,15 @@ from opaq.spec.policy_table import policy_from_dict, policy_to_dict
 Figures = tuple[tuple[Pair, ...], Literal["mean", "least"]]
 
 _BITS = number(0.0)
-_WEIGHT: ValueType[float] = ValueType(
-    "a number above 0",
-    lambda cursor: cursor.number() if cursor.number(low=0.0) else cursor.wrong("a number above 0"),
-    {"type": "number", "exclusiveMinimum": 0},
-)
+
+
+def _read_weight(cursor: Cursor) -> float | None:
+    """Return a number above 0; None after noting anything else."""
+    weight = cursor.number()
+    return weight if weight is None or weight > 0.0 else cursor.wrong("a number above 0")
+
+
+_WEIGHT: ValueType[float] = ValueType("a number above 0", _read_weight, {"type": "number", "exclusiveMinimum": 0})
 
 
 def read_policy(cursor: Cursor) -> Policy | str | None:

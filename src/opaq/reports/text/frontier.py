@@ -24,7 +24,8 @@ def frontier_page(frontier: Frontier) -> Page:
     if not frontier.complete:
         notes.append("the work was ended before all points were found")
     value = () if frontier.against == "return" else (frontier.against,)
-    own = () if frontier.of.name in ("opacity", "guess_error") else (frontier.of.title,)
+    objective = frontier.points[0].measurement.objective
+    own = () if objective.title in ("opacity", "guess error") else (objective.title,)
     bound = ("bound",) if any(point.bound is not None for point in frontier.points) else ()
     head = ("at least", *value, "return", "opacity", *own, *bound, "guess error", "slope", "seconds", "status")
     rows = tuple(_row(frontier, point, head) for point in frontier.points)
@@ -35,7 +36,7 @@ def _row(frontier: Frontier, point: FrontierPoint, head: Sequence[str]) -> tuple
     """Return the line of one point; head: the titles of the columns that the table has."""
     cells = {
         "at least": "any" if point.threshold is None else number(point.threshold, beside=frontier.largest),
-        frontier.of.title: amount_cell(point.measurement.uncertainty),
+        point.measurement.objective.title: amount_cell(point.measurement.uncertainty),
         "return": number(point.expected_return, beside=frontier.largest),
         "opacity": amount_cell(point.opacity),
         "bound": bound_cell(point.bound, trivial=point.is_trivial, minimise=frontier.objective.minimise),

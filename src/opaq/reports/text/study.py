@@ -21,6 +21,7 @@ _MOST_FAILED = 5
 _MOST_LAWS = 5
 _LONGEST = 24  # characters of a value
 _FIGURES = ("opacity", "return", "guess error", "status", "seconds")
+_OBJECTIVE = "objective"  # where points are about a pair, or several, of a secret and an observer
 _VARIED = "parameters"  # the column of all that is varied, where a column each is too wide
 _ENOUGH = 30  # characters of that column; with less, the guess error is left out
 
@@ -81,15 +82,19 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
 
 def _figures_of(study: Study) -> tuple[str, ...]:
     """Return the titles of the figures that some point has, in the order of the columns."""
+    named = any(point.objective is not None and point.objective.figure is not None for point in study.points)
     own = () if study.of in ("opacity", "guess_error") else (uncertainty_title(study.of),)
+    own = (_OBJECTIVE,) if named else own
     bound = ("bound",) if any(point.bound is not None for point in study.points) else ()
     return (*own, *_FIGURES[:1], *bound, *_FIGURES[1:])
 
 
 def _cells(point: StudyPoint) -> dict[str, str]:
     """Return title -> text of every figure of a point, "-" where it is not known."""
+    reached = _amount(None if point.objective is None else point.objective.amount)
     return {
-        uncertainty_title(point.of or "opacity"): _amount(None if point.objective is None else point.objective.amount),
+        _OBJECTIVE: reached,
+        uncertainty_title(point.of or "opacity"): reached,
         "opacity": _amount(point.opacity),
         "bound": _figure(point.bound),
         "return": _figure(point.expected_return),
