@@ -209,3 +209,21 @@ def test_a_secret_that_is_known_is_no_answer() -> None:
     assert opaq.measure("two-sink").to_dict()["warnings"] == []
     nearly = replace(known, secret_distribution={"no": 1.0, "yes": 1e-16})
     assert "in all but 1e-16 of the runs of this policy" in answer_sentence(nearly)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"secret": {"trajectory": True}}, "hide where the run is at every time from"),
+        (
+            {"secret": {"initial_state": True}, "task": {"when": "every"}},
+            "hide at every moment, as if it were the last, where the run starts from",
+        ),
+        (
+            {"secret": {"initial_state": True}, "task": {"when": "least"}},
+            "hide at the worst moment, as if it were the last, where the run starts from",
+        ),
+    ],
+)
+def test_questions_about_all_moments(parts: dict[str, object], words: str) -> None:
+    assert words in question_sentence(spec(**parts))

@@ -17,7 +17,17 @@ from opaq.model.mdp import MDP
 from opaq.model.observer import Observer, ObserverKind
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem, Reach, Requirement, ReturnAtLeast, Satisfy
-from opaq.model.secret import InitialState, Language, LastState, Secret, StateAt, StateClasses, StepsAgo, Visited
+from opaq.model.secret import (
+    InitialState,
+    Language,
+    LastState,
+    Secret,
+    StateAt,
+    StateClasses,
+    StepsAgo,
+    Trajectory,
+    Visited,
+)
 from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, RequirementResult
 from opaq.reports.numbers import (
@@ -35,6 +45,11 @@ if TYPE_CHECKING:
 
 _LONGEST = 40  # characters of a name in a sentence
 _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a bound are all of it
+_MOMENTS = {  # that a task is about
+    "end": "",
+    "every": "at every moment, as if it were the last, ",
+    "least": "at the worst moment, as if it were the last, ",
+}
 
 
 def question_sentence(problem: Problem) -> str:
@@ -49,7 +64,8 @@ def question_sentence(problem: Problem) -> str:
     meanwhile = f", when {condition}" if condition else ""
     verb = "reveal" if problem.task.minimise else "hide"
     whom = "to" if problem.task.minimise else "from"
-    return f"How well does the policy {verb} {secret_words(problem.secret, problem.mdp)} {whom} {seen}{meanwhile}?"
+    secret = f"{_MOMENTS[task.when]}{secret_words(problem.secret, problem.mdp)}"
+    return f"How well does the policy {verb} {secret} {whom} {seen}{meanwhile}?"
 
 
 def answer_sentence(measurement: Measurement, certificate: Certificate | None = None) -> str:
@@ -98,6 +114,12 @@ def _(secret: StepsAgo, mdp: MDP) -> str:
     """Return where the run is some steps before its end, or in which class of states."""
     steps = "1 step" if secret.steps == 1 else f"{secret.steps:,} steps"
     return _state_words(secret.classes, mdp, f"the run is {steps} before its end")
+
+
+@secret_words.register
+def _(secret: Trajectory, mdp: MDP) -> str:
+    """Return where the run is, or in which class of states, at every time."""
+    return f"{_state_words(secret.classes, mdp, 'the run is')} at every time"
 
 
 @secret_words.register
