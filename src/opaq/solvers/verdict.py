@@ -494,8 +494,9 @@ def describe_certified(measures: Optimality, measurement: Measurement, *, many_o
 
 
 def _add_empty_secret(sentence: str, measurement: Measurement) -> str:
-    """Return the sentence and, where the secret has one value, that there is nothing to hide."""
-    return sentence if measurement.secret_entropy > NO_SECRET else f"{sentence}; {_NOTHING_SECRET}"
+    """Return the sentence and, where the secret has one value at every moment, that there is nothing to hide."""
+    bits = [measurement.secret_entropy, *(amount.upper for amount in measurement.moments or ())]
+    return sentence if max(bits) > NO_SECRET else f"{sentence}; {_NOTHING_SECRET}"
 
 
 def _describe_end(
