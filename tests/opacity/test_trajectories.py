@@ -161,6 +161,8 @@ def test_reports_show_the_reconstruction() -> None:
     assert {step["word"] for step in steps} <= {"zero", "one"}
     assert all(step["word"] == step["state"] for step in steps)
     assert all(step["guess"] in ("zero", "one") for step in steps)
+    (ends,) = (row["text"] for row in data["how"] if row["number"] == "final beliefs")
+    assert "all moments" in ends
 
 
 def test_what_has_no_meaning_is_refused() -> None:
@@ -210,6 +212,7 @@ def test_a_least_moment_that_is_known_is_not_a_secret_of_one_value() -> None:
     assert measured.constant_secret is None
     assert not solution.starts[0].hides_nothing
     assert "nothing to hide" not in solution.status_text + str(measured)
+    assert "its curvature is not tested" in solution.status_text
 
 
 def test_what_is_cheap_is_not_sampled() -> None:

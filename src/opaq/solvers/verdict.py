@@ -533,7 +533,8 @@ def _describe_optimum(
     unit, many = of.unit or f"of {of.title}", f"; {_MANY_OPTIMA}" if many_optima else ""
     gain = f"moving probability to another action gains at most {measures.residual:.1e} {unit} per unit"
     if measures.curvature is None:
-        kinks = of.name != Shannon.name or figure.startswith("least of")
+        least = measurement.moments is not None and measurement.opacity_per_step is None
+        kinks = of.name != Shannon.name or figure.startswith("least of") or least
         why = "its curvature is not tested" if kinks else _TOO_LARGE
         return f"converged: {gain} (a stationary point; {why}{many})"
     better = "downwards" if minimise else "upwards"
