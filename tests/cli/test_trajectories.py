@@ -36,6 +36,9 @@ def test_measure_tells_bits_per_step_and_rates(opaq, problem: Path) -> None:
     page = opaq("measure", str(problem), "--rate").stdout
     assert "per step" in page
     assert "of an endless run" in page
+    lines = [line for line in page.splitlines() if line.startswith(("per step", "steps right"))]
+    assert len(lines) == 2
+    assert all(line[12] == " " != line[13] for line in lines)  # the column of labels
 
 
 def test_rates_of_other_secrets_are_refused(opaq, problem: Path) -> None:

@@ -12,7 +12,14 @@ import pytest
 import opaq
 from opaq.errors import InputError
 from opaq.load import load_problem
+from opaq.opacity.guessing import _moment_shares
+from opaq.solvers.loop import judge
+from opaq.solvers.race import RaceResult
+from opaq.solvers.registry import factory_of
+from opaq.solvers.solve import Search, finish_search
+from opaq.solvers.strategy import Status
 from opaq.spec import build_problem
+from opaq.stop import StoppedError
 
 HALF = {"zero": 0.5, "one": 0.5}
 CLEAR = {"zero": {"0": 1}, "one": {"1": 1}}
@@ -154,6 +161,8 @@ def test_reports_show_the_reconstruction() -> None:
     assert {step["word"] for step in steps} <= {"zero", "one"}
     assert all(step["word"] == step["state"] for step in steps)
     assert all(step["guess"] in ("zero", "one") for step in steps)
+    (ends,) = (row["text"] for row in data["how"] if row["number"] == "final beliefs")
+    assert "all moments" in ends
 
 
 def test_what_has_no_meaning_is_refused() -> None:
@@ -191,3 +200,73 @@ def test_the_gradient_is_that_of_the_whole_run() -> None:
     assert (values[1] - values[0]) / (2 * step) == pytest.approx(slopes["flip"] - slopes["keep"], abs=1e-6)
     with pytest.raises(opaq.BudgetError):
         opaq.gradient(problem, budget=opaq.Budget(nodes=1))
+
+
+def test_a_least_moment_that_is_known_is_not_a_secret_of_one_value() -> None:
+    spec = bits(secret={"last_state": "p"}, task={"when": "least"})
+    spec["model"]["start"] = {"zero": 1}
+    solution = opaq.solve(build_problem(spec), starts=1, time_limit=20)
+    measured = solution.measurement
+    assert measured.opacity.value == measured.secret_entropy == 0.0
+    assert max(moment.value for moment in measured.moments) > 0.4
+    assert measured.constant_secret is None
+    assert not solution.starts[0].hides_nothing
+    assert "nothing to hide" not in solution.status_text + str(measured)
+    assert "its curvature is not tested" in solution.status_text
+
+
+def test_what_is_cheap_is_not_sampled() -> None:
+    """The entropy of the trajectory, and that beside the observations, need one belief per state."""
+    problem = build_problem(bits(horizon=6))
+    exact, sampled = opaq.measure(problem), opaq.measure(problem, mode="sampled", samples=200)
+    assert sampled.secret_entropy == pytest.approx(exact.secret_entropy, abs=1e-12)
+    assert sampled.opacity.method == "sampled"
+    assert sampled.opacity.upper <= exact.secret_entropy + 1e-9
+    assert "as asked" in sampled.explanation
+
+
+def test_guesses_without_observing_are_known_when_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = build_problem(bits())
+    known = opaq.measure(problem, flipping(problem))
+    monkeypatch.setattr("opaq.opacity.guessing._moment_shares", _shares_without_observing)
+    measured = opaq.measure(problem, flipping(problem))
+    assert known.secret_guess_error == pytest.approx(1 - 0.5**5, abs=1e-12)
+    assert measured.secret_guess_error == known.secret_guess_error
+    assert (measured.guess_error.lower, measured.guess_error.upper) == (0.0, known.secret_guess_error)
+    assert (measured.steps_guessed.lower, measured.steps_guessed.upper) == (0.5, 1.0)
+
+
+def _shares_without_observing(chain: Any, sequences: Any) -> Any:
+    """As if time were up whenever there is something to observe."""
+    if sequences.weight.size > 1:
+        raise StoppedError
+    return _moment_shares(chain, sequences)
+
+
+def test_a_sampled_search_that_runs_out_of_time_speaks_of_no_cut() -> None:
+    """The policy that is made when time is up is judged on a part of the graph; no gradient was taken there."""
+    problem, stop = build_problem(bits(horizon=20, task={"return_at_least": 11.5})), opaq.Stop()
+    options = opaq.SolveOptions(gradients="sampled", max_beliefs=5)
+    search = Search.prepare(problem, problem.policy_class, factory_of("natural"), options, warm=None, stop=stop)
+    even = judge(search.objective, np.zeros(search.product.process.num_slots))
+    stop.request()
+    verdict = finish_search(search, RaceResult((), even, (), Status.TIME_LIMIT))
+    assert not even.feasible
+    assert verdict.candidate.dropped > 0.0
+    assert verdict.untested == ""
+
+
+@pytest.mark.parametrize("condition", ["time", {"observations": "all"}])
+def test_policies_with_a_growing_history_have_no_rate(condition: Any) -> None:
+    problem = build_problem(bits(policy={"conditions_on": ["state", condition]}))
+    with pytest.raises(InputError, match="has no long run"):
+        opaq.measure(problem, rate=True)
+
+
+@pytest.mark.parametrize("condition", [{"last_states": 2}, {"observations": 1}])
+def test_policies_with_a_short_history_have_a_rate(condition: Any) -> None:
+    alone, longer = (build_problem(bits(policy={"conditions_on": ["state", *more]})) for more in ([], [condition]))
+    rates = [opaq.measure(each, rate=True).rate.opacity for each in (alone, longer)]  # of uniform policies
+    assert rates[1].lower <= rates[0].upper
+    assert rates[0].lower <= rates[1].upper
+    assert rates[1].upper - rates[1].lower <= 1e-2

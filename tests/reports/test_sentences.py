@@ -215,9 +215,27 @@ def test_a_secret_that_is_known_is_no_answer() -> None:
     ("scenario", "words"),
     [
         ("battery", "hide when the run is in “busy” from"),
-        ("grid-trajectory", "hide where the run is at every step from"),
+        ("grid-trajectory", "hide where the run is at every time from"),
         ("disclosure", "hide whether the run ends in “east” from an observer “street”"),
     ],
 )
 def test_questions_name_whole_runs_single_states_and_observers(scenario: str, words: str) -> None:
     assert words in question_sentence(opaq.load_problem(scenario))
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"secret": {"trajectory": True}}, "hide where the run is at every time from"),
+        (
+            {"secret": {"initial_state": True}, "task": {"when": "every"}},
+            "hide at every moment, as if it were the last, where the run starts from",
+        ),
+        (
+            {"secret": {"initial_state": True}, "task": {"when": "least"}},
+            "hide at the worst moment, as if it were the last, where the run starts from",
+        ),
+    ],
+)
+def test_questions_about_all_moments(parts: dict[str, object], words: str) -> None:
+    assert words in question_sentence(spec(**parts))

@@ -6,7 +6,7 @@
     python -m tests.stress certify           # random certificates: does any policy exceed the bound? 15 minutes
     python -m tests.stress late              # bounds by late agents against the optimum of tiny models; 10 minutes
     python -m tests.stress least             # lower bounds against all deterministic policies of tiny models; 1 minute
-    python -m tests.stress run               # trajectories and every moment against enumeration; 3 minutes
+    python -m tests.stress run               # trajectories, moments and their bounds against enumeration; 6 minutes
     python -m tests.stress damage            # damaged files of every format; 10 minutes
     python -m tests.stress kill              # kill -9, Ctrl-C, SIGTERM at random instants of solve, measure; 20 minutes
     python -m tests.stress sweep             # sweeps whose drivers and workers are killed, here and on Ray; 10 minutes

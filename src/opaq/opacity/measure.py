@@ -36,7 +36,7 @@ from opaq.codec import Result, if_known, infinity, key
 from opaq.display import NotebookView, data_frame, posterior_columns
 from opaq.errors import BudgetError, Fault, InputError, check_numbers, check_types, choose, is_flag
 from opaq.load import as_problem
-from opaq.model.arrays import ContentEq, FloatArray
+from opaq.model.arrays import ContentEq, FloatArray, floats
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.model.secret import Trajectory
@@ -577,11 +577,13 @@ class Measurement(NotebookView, ContentEq, Result):
     def constant_secret(self) -> tuple[str, str] | None:
         """Return the one value that the secret takes, and in which runs of the policy; None where it takes several.
 
-        A secret counts as constant where H(Z) is at most 1e-12 bits.
+        A secret counts as constant where H(Z) is at most 1e-12 bits, of the last moment and of every one that is
+        measured: the least of several may be 0 while others hide something.
         """
-        if self.secret_entropy > _NO_ENTROPY:
-            return None
         shares = self.secret_distribution
+        bits = [self.secret_entropy, *(amount.upper for amount in self.moments or ())]
+        if max(*bits, entropy(floats(list(shares.values())))) > _NO_ENTROPY:
+            return None
         value = max(shares, key=lambda name: shares[name], default="one trajectory")
         rest = sum(share for name, share in shares.items() if name != value)
         return value, f"all but {rest:.1g} of the runs" if rest > 0.0 else "every run"

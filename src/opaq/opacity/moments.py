@@ -59,7 +59,8 @@ class LevelsAnswer:
         if self.limit is None:
             return f"exact: all beliefs of every moment ({self.num_nodes:,} beliefs)"
         if self.samples:
-            return f"estimated from {self.samples:,} sampled runs (the belief graph does not fit the budget)"
+            why = "as asked" if self.limit.limit == "mode" else "the belief graph does not fit the budget"
+            return f"estimated from {self.samples:,} sampled runs ({why})"
         return f"certified interval: {self.num_nodes:,} beliefs kept"
 
 
@@ -188,7 +189,8 @@ def _measure_trajectory(product: Product, asked: _Question, start_time: float) -
     stop.check()
     joint, seen = (part for part in trajectory_figure(process).parts if isinstance(part, Levels))
     words = Levels.outputs(show_words(process, process.secret, beside=False))
-    parts = [asked.answer(levels) for levels in (words, joint, seen)]
+    parts = [_few_beliefs(levels, asked) or asked.answer(levels) for levels in (words, joint)]
+    parts.append(asked.answer(seen))
     entropy = parts[0].total.value
     difference = parts[1].total.minus(parts[2].total)
     opacity = _within(difference, parts[0].total.upper)
@@ -230,6 +232,18 @@ def _measure_trajectory(product: Product, asked: _Question, start_time: float) -
     )
 
 
+def _few_beliefs(levels: Levels, asked: _Question) -> LevelsAnswer | None:
+    """Return the exact answer where runs are to be sampled, but no level has more beliefs than there are states.
+
+    So it is where the words tell the states: what is shown beside them then adds no doubt.
+    """
+    if asked.mode != "sampled":
+        return None
+    few = replace(asked.budget, nodes=min(levels.process.num_states, asked.budget.nodes))
+    at = levels.moments(asked.pi, budget=few, whole=True, stop=asked.stop)
+    return None if at.dropped_mass else LevelsAnswer(levels.amount(at), at.amounts, at.num_nodes)
+
+
 def _within(amount: Amount, entropy: float) -> Amount:
     """Return an amount of opacity within 0 and the entropy of the secret."""
     if amount.method == "exact":
@@ -241,16 +255,18 @@ def _within(amount: Amount, entropy: float) -> Amount:
 
 
 def _guess(product: Product, asked: _Question) -> tuple[RunGuess, RunGuess]:
-    """Return what guesses of the run are worth, with observations and without; nothing is known after a stop."""
+    """Return what guesses of the run are worth, with observations and, which is quick, without.
+
+    After a stop all that is known of the first is that observing does not make guesses worse.
+    """
     process, samples = product.process, min(asked.samples, _GUESSED_RUNS)
     unseen = show_words(process, np.zeros_like(process.secret), beside=False)
     blind = replace(unseen, secret=process.secret, num_secrets=process.num_secrets)
+    before = guess_run(blind, asked.pi, samples=samples, rng=asked.rng)
     try:
-        both = [guess_run(view, asked.pi, samples=samples, rng=asked.rng, stop=asked.stop) for view in (process, blind)]
+        return guess_run(process, asked.pi, samples=samples, rng=asked.rng, stop=asked.stop), before
     except StoppedError:
-        nothing = Amount.between(0.0, 1.0)
-        return RunGuess(nothing, nothing), RunGuess(nothing, nothing)
-    return both[0], both[1]
+        return RunGuess(Amount.between(before.right.lower, 1.0), Amount.between(before.share.lower, 1.0)), before
 
 
 def _per_step(amount: Amount, steps: float) -> Amount:

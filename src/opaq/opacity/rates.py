@@ -24,7 +24,7 @@ from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import start_distribution, transition_matrix
 from opaq.errors import Fault, InputError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats, indices, ints
-from opaq.model.conditions import LastStates, Time
+from opaq.model.conditions import BeliefNode, Observations, Time
 from opaq.model.policy import Policy
 from opaq.model.problem import Problem
 from opaq.model.secret import Trajectory
@@ -65,7 +65,8 @@ def check_rate(problem: Problem, policy: Policy | None) -> None:
     if not isinstance(problem.secret, Trajectory):
         finding = "is no trajectory: of any other secret nothing is left per step of an endless run"
         faults.append(Fault("secret", finding, "ask for the rate of a secret {trajectory: ...}"))
-    if any(isinstance(one, Time | LastStates) for one in conditions):
+    grows = Observations("all")
+    if any(isinstance(one, Time | BeliefNode) or one == grows for one in conditions):
         finding = "looks at the time or at a growing history, so that it has no long run"
         faults.append(Fault("policy.conditions_on", finding, "ask for the rate of a policy by state"))
     if faults:

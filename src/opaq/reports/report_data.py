@@ -209,6 +209,7 @@ class _StepWriter:
 FORMAT, VERSION = "opaq-report", 1
 _DIGITS = 4  # of a policy's probabilities
 _BOUND = "upper bound"
+_ALL_MOMENTS = "left out: the task is about all moments of a run, not about its end"
 _NEGLIGIBLE = 5e-4  # actions below are left out of the policy
 
 
@@ -393,11 +394,12 @@ def _how(
 ) -> list[dict[str, str]]:
     """Return how every number but the bound came about, in words; None stands for figures that were left out."""
     missing = "left out: the time was up, or the model is too large for it"
+    at_end = missing if measurement.opacity_per_step is None and measurement.moments is None else _ALL_MOMENTS
     rows = [
         ("opacity", measurement.explanation),
         ("return", "exact, by a sweep over the model's states"),
         ("opacity over time", missing if over is None else over.explanation),
-        ("final beliefs", missing if confidences is None else confidences.explanation),
+        ("final beliefs", at_end if confidences is None else confidences.explanation),
         ("runs", "beliefs by Bayes' rule from the policy, the model and what was observed so far"),
     ]
     return [{"number": number, "text": text} for number, text in rows]

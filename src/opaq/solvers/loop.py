@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opaq.model.arrays import ContentEq, FloatArray, ShortRepr
+from opaq.opacity.levels import Levels
 from opaq.product.process import LARGEST_LOGIT
 from opaq.solvers.objective import Objective
 from opaq.solvers.starts import Start
@@ -61,9 +62,12 @@ class Candidate(ContentEq):
 def has_no_secret(objective: Objective, theta: FloatArray) -> bool:
     """Return whether (nearly) all runs of a policy have one value of the secret, so that it has nothing to hide.
 
-    theta: [slot], logits.
+    Where the least of all moments counts, at every one of them. theta: [slot], logits.
     """
-    return objective.target.prior(objective.process.softmax(theta), stop=Stop())[0] <= NO_SECRET
+    target = objective.target
+    if isinstance(target, Levels):
+        target = replace(target, unseen=target.unseen and replace(target.unseen, least=None))
+    return target.prior(objective.process.softmax(theta), stop=Stop())[0] <= NO_SECRET
 
 
 def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None) -> Candidate:

@@ -285,7 +285,7 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
         spent = 3 * sum(result.iterations for result in race.results) // 2
         with suppress(StoppedError):
             return judge_optimality(objective, best, claimed=claimed, evaluations=spent, trace=race.trace)
-    why = describe_cut(best) if race.best is not None else ""
+    why = describe_cut(best) if race.best is not None and objective.gradients != "sampled" else ""
     return Verdict(best, Status.INTERRUPTED if stop.interrupted else Status.TIME_LIMIT, None, why)
 
 

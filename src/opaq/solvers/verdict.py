@@ -496,8 +496,9 @@ def describe_certified(measures: Optimality, measurement: Measurement, *, many_o
 
 
 def _add_empty_secret(sentence: str, measurement: Measurement) -> str:
-    """Return the sentence and, where the secret has one value, that there is nothing to hide."""
-    return sentence if measurement.secret_entropy > NO_SECRET else f"{sentence}; {_NOTHING_SECRET}"
+    """Return the sentence and, where the secret has one value at every moment, that there is nothing to hide."""
+    bits = [measurement.secret_entropy, *(amount.upper for amount in measurement.moments or ())]
+    return sentence if max(bits) > NO_SECRET else f"{sentence}; {_NOTHING_SECRET}"
 
 
 def _describe_end(
@@ -534,7 +535,8 @@ def _describe_optimum(
     unit, many = of.unit or f"of {of.title}", f"; {_MANY_OPTIMA}" if many_optima else ""
     gain = f"moving probability to another action gains at most {measures.residual:.1e} {unit} per unit"
     if measures.curvature is None:
-        kinks = of.name != Shannon.name or figure.startswith("least of")
+        least = measurement.moments is not None and measurement.opacity_per_step is None
+        kinks = of.name != Shannon.name or figure.startswith("least of") or least
         why = "its curvature is not tested" if kinks else _TOO_LARGE
         return f"converged: {gain} (a stationary point; {why}{many})"
     better = "downwards" if minimise else "upwards"

@@ -110,7 +110,7 @@ def _moment_rows(measurement: Measurement) -> list[tuple[str, str]]:
         least, most = (f"{number(value)} at time {values.index(value)}" for value in (min(values), max(values)))
         rows.append(("moments", f"from {least} to {most}, in bits"))
     if measurement.steps_guessed is not None:
-        rows.append(("steps guessed", f"{amount_words(measurement.steps_guessed)} of the steps of a run"))
+        rows.append(("steps right", f"{amount_words(measurement.steps_guessed)} of the steps of a run, each guessed"))
     rate = measurement.rate
     if rate is not None:
         hidden, known = (with_unit(amount_words(each), "bits") for each in (rate.opacity, rate.secret))

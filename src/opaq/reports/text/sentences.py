@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 
 _LONGEST = 40  # characters of a name in a sentence
 _SURE = 5e-6  # guess errors below are none, shares of a policy this close to a bound are all of it
+_MOMENTS = {  # that a task is about
+    "end": "",
+    "every": "at every moment, as if it were the last, ",
+    "least": "at the worst moment, as if it were the last, ",
+}
 
 
 def question_sentence(problem: Problem) -> str:
@@ -59,7 +64,8 @@ def question_sentence(problem: Problem) -> str:
     meanwhile = f", when {condition}" if condition else ""
     verb = "reveal" if problem.task.minimise else "hide"
     whom = "to" if problem.task.minimise else "from"
-    return f"How well does the policy {verb} {secret_words(problem.secret, problem.mdp)} {whom} {seen}{meanwhile}?"
+    secret = f"{_MOMENTS[task.when]}{secret_words(problem.secret, problem.mdp)}"
+    return f"How well does the policy {verb} {secret} {whom} {seen}{meanwhile}?"
 
 
 def answer_sentence(measurement: Measurement, certificate: Certificate | None = None) -> str:
@@ -120,8 +126,8 @@ def _(secret: Visited, mdp: MDP) -> str:
 
 @secret_words.register
 def _(secret: Trajectory, mdp: MDP) -> str:
-    """Return where the run is, or in which class of states, at every step."""
-    when = "" if secret.classes.names == ("no", "yes") else " at every step"
+    """Return where the run is, or in which class of states, at every time."""
+    when = "" if secret.classes.names == ("no", "yes") else " at every time"
     return _state_words(secret.classes, mdp, f"the run is{when}", whether="when")
 
 
