@@ -84,3 +84,14 @@ def test_likeliest_path_has_the_largest_probability() -> None:
         (path,) = guessing.likeliest_paths(product.process, pi, [np.array(numbers)])
         best = max(chance for (_, sequence), chance in joint.items() if sequence == seen)
         assert joint[tuple(states[product.state_of[path]].tolist()), seen] == pytest.approx(best, rel=1e-9)
+
+
+def test_candidates_that_are_let_go_leave_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guessing, "_MOST_SEARCHED", 2_000)
+    monkeypatch.setattr(guessing, "_MOST_CANDIDATES", 1)
+    open_cases = 0
+    for process, pi, right, _ in some_cases(52, 40):
+        guess = guessing.guess_run(process, pi, samples=100, rng=np.random.default_rng(0)).right
+        assert guess.lower - 1e-12 <= right <= guess.upper + 1e-12
+        open_cases += guess.method != "exact"
+    assert open_cases > 0

@@ -103,24 +103,29 @@ def guess_run(
     """
     chain = _ViewedChain.of(process, pi, stop or Stop())
     sequences = _enumerate(chain) or _sample(chain, samples, rng)
-    share = _amount(_moment_shares(chain, sequences), sequences)
+    shares = _moment_shares(chain, sequences)
+    share = _amount(shares, shares, sequences)
     right = _best_paths(chain) if chain.words_tell_states else None
     if right is not None:
         return RunGuess(Amount.exact(right), share)
     if chain.words_tell_states:
-        return RunGuess(_amount(_viterbi(chain, sequences), sequences), share)
+        likeliest = _viterbi(chain, sequences)
+        return RunGuess(_amount(likeliest, likeliest, sequences), share)
     if sequences.weight.size > _MOST_SEARCHED:
         sequences = _sample(chain, min(samples, _MOST_SEARCHED), rng)
-    return RunGuess(_amount(_best_words(chain, sequences), sequences), share)
+    return RunGuess(_amount(*_best_words(chain, sequences), sequences), share)
 
 
-def _amount(values: FloatArray, sequences: _Sequences) -> Amount:
-    """Return the mean of values [sequence]: exact for all sequences, else an estimate with its standard error."""
-    mean = min(1.0, float(sequences.weight @ values))
+def _amount(values: FloatArray, most: FloatArray, sequences: _Sequences) -> Amount:
+    """Return the mean of values [sequence]: exact for all sequences, else an estimate with its standard error.
+
+    most: [sequence], what a value may be instead at most; an interval, or a larger error, where that is more.
+    """
+    mean, highest = (min(1.0, float(sequences.weight @ each)) for each in (values, most))
     if sequences.exact:
-        return Amount.exact(mean)
+        return Amount.between(mean, highest)
     error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
-    return Amount.estimate(mean, 0.0, 1.0, standard_error=error)
+    return Amount.estimate(mean, 0.0, 1.0, standard_error=error + highest - mean)
 
 
 def _enumerate(chain: _ViewedChain) -> _Sequences | None:
@@ -236,12 +241,13 @@ def _viterbi(chain: _ViewedChain, sequences: _Sequences) -> FloatArray:
     return np.asarray(np.exp(odds) * best.max(axis=1))
 
 
-def _best_words(chain: _ViewedChain, sequences: _Sequences) -> FloatArray:
+def _best_words(chain: _ViewedChain, sequences: _Sequences) -> tuple[FloatArray, FloatArray]:
     """Return [sequence]: max over word sequences w of P(w | y), by keeping those that no other one exceeds throughout.
 
-    Beyond _MOST_CANDIDATES the least likely ones go, and the value may be too small.
+    Beyond _MOST_CANDIDATES the least likely ones go, and the value may be too small; the second array is what it is at
+    most: P(w_0 .. w_t, y_0 .. y_t) of words that were let go never rises with t.
     """
-    best = np.zeros(sequences.weight.size)
+    best, most = np.zeros(sequences.weight.size), np.zeros(sequences.weight.size)
     for index, seen in enumerate(sequences.observations):
         chain.stop.check()
         vectors = belief = chain.start[None, :]
@@ -251,26 +257,32 @@ def _best_words(chain: _ViewedChain, sequences: _Sequences) -> FloatArray:
             shown = chain.seen[[observation]].toarray()
             belief, vectors = belief * shown, vectors * shown
             scale = float(belief.sum())
-            belief, vectors = belief / scale, _undominated(chain, vectors / scale)
+            belief, (vectors, lost) = belief / scale, _undominated(chain, vectors / scale)
+            most[index] = max(most[index] / scale, lost)
         best[index] = float(vectors.sum(axis=1).max())
-    return best
+    return best, np.maximum(best, np.minimum(most, 1.0))
 
 
-def _undominated(chain: _ViewedChain, vectors: FloatArray) -> FloatArray:
-    """Split vectors [candidate, state] by the word of the state, and return those that no other one exceeds."""
-    state = np.flatnonzero((vectors > 0.0).sum(axis=0))
+def _undominated(chain: _ViewedChain, vectors: FloatArray) -> tuple[FloatArray, float]:
+    """Split vectors [candidate, state] by the word of the state, and return those that no other one exceeds.
+
+    Also returns the largest sum of a vector that is let go although none exceeds it; 0 where all fit.
+    """
+    state, lost = np.flatnonzero((vectors > 0.0).sum(axis=0)), 0.0
     kept = []
     for word in np.unique(chain.process.secret[state]):
         told = np.where(chain.process.secret == word, vectors, 0.0)
         told = told[told.any(axis=1)]
-        told = told[np.argsort(-told.sum(axis=1), kind="stable")][: 4 * _MOST_CANDIDATES]
+        told = told[np.argsort(-told.sum(axis=1), kind="stable")]
+        lost = max(lost, float(told[4 * _MOST_CANDIDATES :].sum(axis=1).max(initial=0.0)))
         chosen = list[FloatArray]()
-        for vector in told:
+        for vector in told[: 4 * _MOST_CANDIDATES]:
             if not any((vector <= other).all() for other in chosen):
                 chosen.append(vector)
         kept += chosen
     rows = np.array(kept)
-    return rows[np.argsort(-rows.sum(axis=1), kind="stable")][:_MOST_CANDIDATES]
+    rows = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
+    return rows[:_MOST_CANDIDATES], max(lost, float(rows[_MOST_CANDIDATES:].sum(axis=1).max(initial=0.0)))
 
 
 def likeliest_paths(process: HiddenProcess, pi: FloatArray, sequences: Sequence[IntArray]) -> list[IntArray]:
