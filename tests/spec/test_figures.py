@@ -193,7 +193,7 @@ def test_tasks_about_the_trajectory_for_an_observer_that_assumes_are_faults() ->
     spec["task"]["maximise"] = {"least": [{"of": "goal", "for": "street"}, {"of": "way", "for": "insider"}]}
     with pytest.raises(InputError) as error:
         build_problem(spec)
-    assert [fault.where for fault in error.value.faults] == ["task.figures[1]", "task.limits[1]"]
+    assert [fault.where for fault in error.value.faults] == ["task.maximise.least[1]", "task.limits[1]"]
     assert all("trajectory" in fault.message for fault in error.value.faults)
 
 

@@ -365,7 +365,8 @@ def check_figures(
     """
     known = {"of": ("secret", secrets), "for": ("observer", observers)}
     stated: list[tuple[str, Pair | FigureLimit, tuple[str, ...]]]
-    stated = [(f"{where}.figures[{index}]", pair, ("of", "for")) for index, pair in enumerate(task.pairs)]
+    several = f"{where}.maximise.{task.taken}"
+    stated = [(f"{several}[{index}]", pair, ("of", "for")) for index, pair in enumerate(task.pairs)]
     if len(task.pairs) == 1:
         stated = [(f"{where}.maximise", task.pairs[0], ("of", "for"))]
     stated += [

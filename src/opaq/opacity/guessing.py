@@ -259,7 +259,7 @@ def _best_words(chain: _ViewedChain, sequences: _Sequences) -> tuple[FloatArray,
             scale = float(belief.sum())
             belief, (vectors, lost) = belief / scale, _undominated(chain, vectors / scale)
             most[index] = max(most[index] / scale, lost)
-        best[index] = float(vectors.sum(axis=1).max())
+        best[index] = float(vectors.sum(axis=1).max(initial=0.0))  # 0 where all that explain the rest were let go
     return best, np.maximum(best, np.minimum(most, 1.0))
 
 
@@ -280,7 +280,7 @@ def _undominated(chain: _ViewedChain, vectors: FloatArray) -> tuple[FloatArray, 
             if not any((vector <= other).all() for other in chosen):
                 chosen.append(vector)
         kept += chosen
-    rows = np.array(kept)
+    rows = np.array(kept).reshape(-1, vectors.shape[1])
     rows = rows[np.argsort(-rows.sum(axis=1), kind="stable")]
     return rows[:_MOST_CANDIDATES], max(lost, float(rows[_MOST_CANDIDATES:].sum(axis=1).max(initial=0.0)))
 
