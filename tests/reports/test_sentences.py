@@ -239,3 +239,9 @@ def test_questions_name_whole_runs_single_states_and_observers(scenario: str, wo
 )
 def test_questions_about_all_moments(parts: dict[str, object], words: str) -> None:
     assert words in question_sentence(spec(**parts))
+
+
+def test_answers_about_other_figures_say_which() -> None:
+    measured = opaq.measure("believer", sequences=0)
+    assert "; cross-entropy for rival " in answer_sentence(measured)
+    assert "cross-entropy" not in answer_sentence(opaq.measure("disclosure", sequences=0))

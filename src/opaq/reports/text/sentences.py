@@ -273,12 +273,14 @@ def _percent(share: Amount) -> str:
 
 
 def _own_uncertainty(measurement: Measurement) -> list[str]:
-    """Return a clause on the task's objective, where that is neither the opacity nor the guess error; else none."""
-    of = measurement.of
-    if of.name in ("opacity", "guess_error"):
-        return []
+    """Return a clause on the task's objective, where that is not the opacity or the guess error of the pair alone."""
+    of, figure = measurement.of, measurement.objective.figure
     amount = amount_phrase(measurement.uncertainty)
     words = with_unit(amount, of.unit) if of.unit else amount
+    if figure is not None:
+        return [f"{escape_invisible(figure)} {words}"]
+    if of.name in ("opacity", "guess_error"):
+        return []
     return [f"{of.title} {words} ({number(measurement.secret_uncertainty, 4)} unobserved)"]
 
 
