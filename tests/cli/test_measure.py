@@ -172,7 +172,8 @@ def test_the_channel_goes_to_a_file(opaq, tmp_path: Path) -> None:
     assert (other.returncode, other.stdout) == (2, "")
     assert "use .csv or .npz" in other.stderr
     text = opaq("examples", "two-sink").stdout
-    (tmp_path / "long.yaml").write_text(re.sub(r"horizon: \d+", "horizon: 40", text))
+    many = ", ".join(f"sign {number}: 0.005" for number in range(200))
+    (tmp_path / "long.yaml").write_text(text.replace("q0: {N: 1}", f"q0: {{{many}}}"))
     large = opaq("measure", "long.yaml", "--channel", "large.npz", "-q")
     assert (large.returncode, large.stdout) == (2, "")
     assert "more than 10,000,000 numbers" in large.stderr

@@ -95,10 +95,10 @@ def test_tables_have_a_column_for_the_figure_of_the_task(opaq, tmp_path) -> None
     told = json.loads(opaq("solve", "p.yaml", "--starts", "1", "--json", "--quiet").stdout)
     reached, opacity = told["objective"]["value"], told["opacity"]["value"]
     assert reached > opacity + 0.01
-    head, *rows = opaq("frontier", "p.yaml", "--points", "2", "--quiet").stdout.splitlines()
+    head, *rows = opaq("frontier", "p.yaml", "--points", "2", "--quiet", COLUMNS="120").stdout.splitlines()
     assert "cross-entropy for rival" in head
     assert f"{reached:.5f}" in rows[0].split()
-    head, row, *_ = opaq("sweep", "plan.yaml", "-o", "study", "--quiet").stdout.splitlines()
+    head, row, *_ = opaq("sweep", "plan.yaml", "-o", "study", "--quiet", COLUMNS="120").stdout.splitlines()
     columns = dict(zip(head.split(), row.split(), strict=False))
     assert float(columns["objective"]) == pytest.approx(reached, abs=1e-4)
     assert float(columns["opacity"]) < reached - 0.01

@@ -33,6 +33,7 @@ from opaq.model.secret import InitialState, StateClasses, refuse_trajectory
 from opaq.opacity.amount import Amount
 from opaq.opacity.policies import compile_for_policy
 from opaq.product.compile import Product, compile_problem
+from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _ENDINGS = (".csv", ".npz")
 _TOLERANCE = 1e-9  # bits between the two bounds on a capacity that are close enough
 _MOST_ROUNDS = 20_000
+_MOST_ENDS = 50_000_000  # (sequence, last state) pairs of a channel at a time: some GB
 _LEAST_SHARE = 1e-300  # of a value in a distribution, so that logarithms stay finite
 _TINY = 5e-324  # the smallest double
 _ROUNDING = 1e-12  # bits: more than sums over columns are off by
@@ -166,6 +168,9 @@ def channel_of_product(
     for time in range(process.horizon + 1):
         stop.check()
         ahead = (masses @ moves).tocoo()
+        ends = int(np.diff(process.emission.starts)[ahead.col].sum())  # each sequence has at most one per state
+        if ends > min(_MOST_ENDS, max_entries * size // process.num_secrets):
+            raise _too_many(masses.shape[0], time, process, max_entries)
         entry, pair = expand_rows(process.emission.starts, ahead.col.astype(np.int64))
         mass = ahead.data[entry] * process.emission.values[pair]
         kept = mass > 0.0
@@ -173,11 +178,7 @@ def channel_of_product(
         codes = ahead.row[entry].astype(np.int64) * process.num_observations + process.emission.columns[pair]
         reached, sequence = np.unique(codes, return_inverse=True)
         if reached.size * process.num_secrets > max_entries:
-            raise BudgetError(
-                f"the channel has {reached.size:,} observation sequences after {time + 1} of "
-                f"{process.horizon + 1} observations; with {process.num_secrets} values of the secret that is more "
-                f"than {max_entries:,} numbers: shorten the horizon, or merge observations or secret values"
-            )
+            raise _too_many(masses.shape[0], time, process, max_entries)
         before, observation = np.divmod(reached, process.num_observations)
         sequences = np.column_stack([sequences[before], observation])
         masses = csr_array((mass, (sequence, ahead.col[entry])), shape=(reached.size, size))
@@ -191,6 +192,15 @@ def channel_of_product(
         tuple(product.observations),
         sequences,
         joint[some] / prior[some, None],
+    )
+
+
+def _too_many(sequences: int, time: int, process: HiddenProcess, max_entries: int) -> BudgetError:
+    """Return the error for a channel that grows too large. sequences: how many there are of `time` observations."""
+    return BudgetError(
+        f"the channel has {sequences:,} observation sequences after {time} of {process.horizon + 1} observations; "
+        f"after the next one, with {process.num_secrets} values of the secret, it would have more than {max_entries:,} "
+        "numbers: shorten the horizon, or merge observations or secret values"
     )
 
 
