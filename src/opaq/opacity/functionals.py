@@ -166,30 +166,46 @@ class Leaf:
         return float(value), slope
 
 
-class _FrozenLeaf:
-    """Sweeps over one belief graph, which is built anew where beliefs that were merged move apart."""
+class FrozenFigure(ABC):
+    """Base of sweeps over one belief graph, which is built anew where beliefs that were merged move apart."""
 
-    def __init__(self, leaf: Leaf, pi: FloatArray, budget: Budget, stop: Stop) -> None:
-        self._leaf, self._budget, self._stop = leaf, budget, stop
-        self._build(pi)
+    def __init__(self, figure: Functional, pi: FloatArray, budget: Budget, stop: Stop) -> None:
+        self._figure, self._budget, self._stop = figure, budget, stop
+        self.build(pi)
 
     def __call__(self, pi: Any) -> tuple[float, Any]:
         """Return value and slope; along a direction on which merged beliefs move apart, by hashing."""
-        swept = self._sweep(pi)
+        swept = self.sweep(pi)
         if swept is None and np.iscomplexobj(pi):
-            return self._leaf.slope(pi, budget=self._budget, stop=self._stop)
+            return self._figure.slope(pi, budget=self._budget, stop=self._stop)
         if swept is None:
-            self._build(pi)
-            swept = self._sweep(pi)
+            self.build(pi)
+            swept = self.sweep(pi)
         if swept is None:
             raise InvariantError("a belief graph does not fit the policy that it was built for")
         return swept
 
-    def _build(self, pi: FloatArray) -> None:
-        leaf, self._buffers = self._leaf, dict[Any, Buffers]()
+    @abstractmethod
+    def build(self, pi: FloatArray) -> None:
+        """Build the belief graph of a policy vector."""
+
+    @abstractmethod
+    def sweep(self, pi: Any) -> tuple[float, Any] | None:
+        """Return value and slope; None where the shape does not fit."""
+
+
+class _FrozenLeaf(FrozenFigure):
+    """Sweeps over the belief graph of a leaf."""
+
+    _figure: Leaf
+
+    def build(self, pi: FloatArray) -> None:
+        """Build the belief graph of a policy vector."""
+        leaf, self._buffers = self._figure, dict[Any, Buffers]()
         self._graph = FrozenGraph.of(leaf.process, pi, budget=self._budget, leaf=leaf.uncertainty, stop=self._stop)
 
-    def _sweep(self, pi: Any) -> tuple[float, Any] | None:
+    def sweep(self, pi: Any) -> tuple[float, Any] | None:
+        """Return value and slope; None where the shape does not fit."""
         if pi.dtype not in self._buffers:
             self._buffers[pi.dtype] = self._graph.buffers(pi.dtype)
         return self._graph.sweep(pi, self._buffers[pi.dtype], stop=self._stop)

@@ -23,11 +23,10 @@ from opaq.beliefs.graph import Budget, Limit
 from opaq.beliefs.leaves import slope_of_levels
 from opaq.beliefs.levels import FrozenLevels, chain_with_cells, level_means, output_cells, show
 from opaq.beliefs.unroll import OnLevel, unroll
-from opaq.errors import InvariantError
 from opaq.model.arrays import FloatArray, IntArray, SparseRows, floats
 from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.amount import Amount
-from opaq.opacity.functionals import Evaluated, Least, Mix, Sweep
+from opaq.opacity.functionals import Evaluated, FrozenFigure, Least, Mix, Sweep
 from opaq.opacity.sampled import Mean
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -269,32 +268,19 @@ def _mean(values: FloatArray) -> Mean:
     return Mean(float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size)))
 
 
-class _FrozenSum:
-    """Sweeps over one belief graph, which is built anew where beliefs that were merged move apart."""
+class _FrozenSum(FrozenFigure):
+    """Sweeps over all levels of one belief graph."""
 
-    def __init__(self, levels: Levels, pi: FloatArray, budget: Budget, stop: Stop) -> None:
-        self._levels, self._budget, self._stop = levels, budget, stop
-        self._build(pi)
+    _figure: Levels
 
-    def __call__(self, pi: Any) -> tuple[float, Any]:
-        """Return value and slope; along a direction on which merged beliefs move apart, by hashing."""
-        swept = self._sweep(pi)
-        if swept is None and np.iscomplexobj(pi):
-            return self._levels.slope(pi, budget=self._budget, stop=self._stop)
-        if swept is None:
-            self._build(pi)
-            swept = self._sweep(pi)
-        if swept is None:
-            raise InvariantError("a belief graph does not fit the policy that it was built for")
-        return swept
-
-    def _build(self, pi: FloatArray) -> None:
-        levels, self._buffers = self._levels, dict[Any, Buffers]()
+    def build(self, pi: FloatArray) -> None:
+        """Build the belief graph of a policy vector."""
+        levels, self._buffers = self._figure, dict[Any, Buffers]()
         self._frozen = FrozenLevels.of(levels.process, pi, levels.cells, budget=self._budget, stop=self._stop)
 
-    def _sweep(self, pi: Any) -> tuple[float, Any] | None:
+    def sweep(self, pi: Any) -> tuple[float, Any] | None:
         """Return value and slope; None where the shape does not fit. The weights of a least follow from the values."""
-        kind, levels = np.asarray(pi).dtype, self._levels
+        kind, levels = np.asarray(pi).dtype, self._figure
         if kind not in self._buffers:
             self._buffers[kind] = self._frozen.graph.buffers(kind)
         weights = levels.weights
