@@ -182,13 +182,13 @@ def peaks(what: str, mode: Mode, least: int) -> tuple[str, str, float, float, in
 
 def memory_table(rows: Sequence[tuple[str, str, float, float, int]]) -> Table:
     """By how much the peak grows from the smallest to the largest size."""
-    cells = tuple(
-        (what, mode, f"{factor} x", f"{number(large / small)} x", f"{number(small)} MB, {number(large)} MB")
-        for what, mode, small, large, factor in rows
-    )
+    cells = []
+    for what, mode, small, large, factor in rows:
+        growth = f"{number(large / small)} x" if small > 0.0 else "took none" if large == 0.0 else "from none"
+        cells.append((what, mode, f"{factor} x", growth, f"{number(small)} MB, {number(large)} MB"))
     header = ("grows", "what is run", "size", "peak memory", "context: on top of the process before")
     return Table(
-        header, cells, "Peak memory of one call, smallest and largest size, each in a fresh process (one run)."
+        header, tuple(cells), "Peak memory of one call, smallest and largest size, each in a fresh process (one run)."
     )
 
 
