@@ -2,8 +2,8 @@
 
 A plan has rounds (solvers that differ in how many steps they take) and waves (groups of starts). Every wave goes
 through all rounds, in each of which only the most promising starts go on; where the belief graph is large, each round
-climbs a larger part of it. A later wave runs only if the two best starts so far ended at different scores: then the
-best optimum may not have been met yet.
+climbs a larger part of it, as far as time allows. A later wave runs only if the two best starts so far ended at
+different scores: then the best optimum may not have been met yet.
 
 An objective, a plan and initial policies come in; the result of every start and the best policy go out. Starts run in
 threads: kernels release Python's lock. Each has random numbers of its own, drawn from the seed and its index, and which
@@ -30,8 +30,11 @@ from opaq.solvers.objective import Objective
 from opaq.solvers.runs import Checkpoint
 from opaq.solvers.starts import Start
 from opaq.solvers.strategy import Plan, Solver, Status, Trace
-from opaq.stop import StoppedError
+from opaq.stop import Deadline, StoppedError
 
+_ROUND_SHARE = 0.25  # of the time that is left, for a round that larger belief graphs follow
+_LEAST_STEPS = 8  # that a larger graph must allow in the time left
+_MOST_GROWTH = 8.0  # by how much longer a step takes on the last graph, which may be much smaller than its budget
 _POLL_SECONDS = 0.1  # between two looks at the messages of threads
 _FORESEEN = 90  # steps of a round that ends when it has settled, for the share that is done
 _AGREEMENT = 1e-3  # of the best opacity (1 bit at least): starts this close together ended at the same optimum
@@ -58,6 +61,7 @@ def run_race(
     seed: int,
     folder: Path | None,
     workers: int,
+    deadline: Deadline,
     on_step: Callable[[Progress], None] | None,
 ) -> RaceResult:
     """Run the waves of a plan. Ends early, with what there is, when the objective's stop is requested.
@@ -66,9 +70,10 @@ def run_race(
     seed: of the solvers' random numbers; the result does not depend on `workers`.
     folder: where checkpoints are kept, one per start and round; None: nowhere.
     workers: the most threads.
+    deadline: of the race. Where belief graphs grow from round to round, every round has a share of the time left.
     on_step: called in this thread after every step of any start.
     """
-    race = _Race(objective, plan, seed, folder, workers, on_step)
+    race = _Race(objective, plan, seed, folder, workers, deadline, on_step)
     first = 0
     for count in plan.waves:
         race.run_wave(begins[first : first + count])
@@ -91,13 +96,16 @@ class _Race:
         seed: int,
         folder: Path | None,
         workers: int,
+        deadline: Deadline,
         on_step: Callable[[Progress], None] | None,
     ) -> None:
         self._objective, self._plan, self._seed = objective, plan, seed
-        self._folder, self._workers, self._on_step = folder, workers, on_step
+        self._folder, self._workers, self._deadline, self._on_step = folder, workers, deadline, on_step
         self._results: dict[int, StartResult] = {}  # by index of the start
         self._finalists: set[int] = set()  # starts that took part in a last round
-        self._budgets: dict[int, Budget] = {}  # of the last round of every start
+        self._used: dict[int, Budget] = {}  # of the last round of every start
+        self._budgets = list(plan.budgets[:1])  # of every round of this wave so far
+        self._seconds_a_step = 0.0  # in the last round
         self._steps, self._planned = 0, 0
 
     def run_wave(self, begins: list[Start]) -> None:
@@ -109,23 +117,42 @@ class _Race:
         """
         before = 0
         self._planned = self._steps
+        del self._budgets[1:]
         for solver, kept in zip(self._plan.rounds, self._plan.kept, strict=True):
             steps = min(solver.max_steps, before + _FORESEEN) if len(self._plan.rounds) > 1 else solver.max_steps
             self._planned += min(len(begins), kept) * (steps - before)
             before = steps
         racing = begins
         for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
+            last = number == len(self._plan.rounds) - 1
             if number:  # only the most promising go on, in their own order
                 ranked = sorted(racing, key=lambda begin: -_promise(self._results[begin.index]))[:kept]
-                racing = sorted(ranked, key=lambda begin: begin.index)
-            grown = number > 0 and self._budget(number) != self._budget(number - 1)
-            jobs = [self._job(begin, solver, number) for begin in racing if grown or not self._has_ended(begin)]
-            for result in _run_jobs(jobs, self._workers, self._note):
-                self._results[result.index] = result
-                self._budgets[result.index] = self._budget(number)
-            if self._objective.stop.requested:
+                racing = [begin for begin in racing if begin in ranked]
+                self._grow(number)
+            again = number > 0 and bool(self._plan.budgets)
+            jobs = [self._job(begin, solver, number) for begin in racing if again or not self._has_ended(begin)]
+            share = _ROUND_SHARE if self._plan.budgets and not last else 1.0
+            clock, made = Deadline(), self._steps
+            with self._objective.stop.stage(self._deadline.share(share)):
+                self._results |= {result.index: result for result in _run_jobs(jobs, self._workers, self._note)}
+            self._used |= {job.start.index: job.objective.budget for job in jobs}
+            self._seconds_a_step = clock.elapsed * min(self._workers, len(jobs)) / max(self._steps - made, 1)
+            racing = [begin for begin in racing if self._results[begin.index].traces]
+            if self._objective.stop.requested or not racing:
                 return
         self._finalists.update(begin.index for begin in racing)
+
+    def _grow(self, number: int) -> None:
+        """Choose the belief graph of a round: as planned, or that of the round before where time is too short for it.
+
+        A step takes about as much longer as its graph is larger.
+        """
+        if not self._plan.budgets:
+            return
+        before, planned, left = self._budgets[number - 1], self._plan.budgets[number], self._deadline.left
+        growth = min(planned.nodes / before.nodes, _MOST_GROWTH)
+        fits = left is None or _LEAST_STEPS * growth * self._seconds_a_step <= left
+        self._budgets.append(planned if fits else before)
 
     def agree(self) -> bool:
         """Return whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
@@ -162,19 +189,16 @@ class _Race:
                 winner = result
         if winner is None:
             return RaceResult(results, None, (), Status.INTERRUPTED)
-        return RaceResult(results, winner.best, winner.traces, winner.status, self._budgets[winner.index])
+        return RaceResult(results, winner.best, winner.traces, winner.status, self._used[winner.index])
 
     def _job(self, begin: Start, solver: Solver, number: int) -> _Job:
         """Return one start of a round, which goes on where the round before left it."""
         file = None if self._folder is None else self._folder / f"start-{begin.index}-{number}.npz"
         before = self._results[begin.index].end if begin.index in self._results else None
-        objective = replace(self._objective, budget=self._budget(number))
-        refine = self._plan.refine if number > 0 and self._budget(number) != self._budget(number - 1) else None
-        return _Job(objective, solver, begin, self._seed, file, before, refine)
-
-    def _budget(self, number: int) -> Budget:
-        """Return how much of the belief graph is kept in a round."""
-        return self._plan.budgets[number] if self._plan.budgets else self._objective.budget
+        objective, plan = self._objective, self._plan
+        if plan.budgets:
+            objective = replace(objective, budget=self._budgets[number])
+        return _Job(objective, solver, begin, self._seed, file, before, plan.refine if number else None)
 
     def _has_ended(self, begin: Start) -> bool:
         """Return whether more steps would change nothing for a start."""

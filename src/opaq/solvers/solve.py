@@ -100,7 +100,7 @@ class Search:
     options: SolveOptions
     plan: Plan
     attainable: tuple[Attainable, ...]  # of every requirement
-    beliefs: int  # of the graph of some policy: what one evaluation costs
+    counts: tuple[BeliefCount, ...]  # of the belief graphs of all views
     warm: FloatArray | None  # [slot], the policy vector that the first start begins from
     known: tuple[Start, ...] = ()  # policies that race beside the other starts; the answer is no worse than any
 
@@ -113,16 +113,18 @@ class Search:
         options: SolveOptions,
         *,
         warm: Policy | None,
+        counts: tuple[BeliefCount, ...] = (),
         stop: Stop,
     ) -> Search:
         """Compile the problem and plan the search.
 
-        warm: the policy that the first start begins from. Raises StoppedError when `stop` is requested meanwhile.
+        warm: the policy that the first start begins from. counts: of a larger class; without, beliefs are counted here.
+        Raises StoppedError when `stop` is requested meanwhile.
         """
         product = compile_problem(problem, policy_class, stop=stop)
         objective = Objective(product, samples=options.samples or factory.samples, budget=options.budget, stop=stop)
         views = {id(view): view for figure in objective.figures for view in figure.views} or {0: product.process}
-        counts = [plan_cuts(view, budget=options.budget, stop=stop) for view in views.values()]
+        counts = counts or tuple(plan_cuts(view, budget=options.budget, stop=stop) for view in views.values())
         count = max(counts, key=lambda each: each.beliefs)
         gradients = _gradients(options, factory, count)
         cuts = count.cuts if options.gradients == "auto" and factory.cuts_if_large else ()
@@ -145,7 +147,7 @@ class Search:
             options=options,
             plan=plan,
             attainable=attainable,
-            beliefs=count.beliefs,
+            counts=counts,
             warm=None if warm is None else _vector(product, warm, seed=options.seed),
         )
 
@@ -172,6 +174,11 @@ class Search:
         return replace(self, known=tuple(known))
 
     @property
+    def beliefs(self) -> int:
+        """Return how many beliefs the graph of some policy has: what one evaluation costs."""
+        return max(count.beliefs for count in self.counts)
+
+    @property
     def impossible(self) -> bool:
         """Whether no policy at all meets some requirement."""
         return any(most.out_of_reach for most in self.attainable)
@@ -187,10 +194,13 @@ class Search:
         with record_run(folder, problem=parts, options=options):
             yield
 
-    def race(self, *, folder: Path | None, on_step: Callable[[Progress], None] | None) -> RaceResult:
+    def race(
+        self, *, folder: Path | None, deadline: Deadline, on_step: Callable[[Progress], None] | None
+    ) -> RaceResult:
         """Run the starts, in as many threads as the options allow, or in one where the belief graph is small.
 
-        folder: where checkpoints are kept. Raises StoppedError when the stop is requested before any start begins.
+        folder: where checkpoints are kept. deadline: of the search.
+        Raises StoppedError when the stop is requested before any start begins.
         """
         options, wave = self.options, self.plan.waves[0]
         begins = make_starts(
@@ -203,7 +213,7 @@ class Search:
         if options.start == "mixed":
             begins[:wave] = add_feasible_start(self.objective, begins[:wave], seed=options.seed)
         more = len(self.known)
-        begins = [*begins[:wave], *self.known, *begins[wave:]]
+        begins = [*begins[:1], *self.known, *begins[1:]]
         plan = replace(
             self.plan, kept=(self.plan.kept[0] + more, *self.plan.kept[1:]), waves=(wave + more, *self.plan.waves[1:])
         )
@@ -215,6 +225,7 @@ class Search:
             seed=options.seed,
             folder=folder,
             workers=1 if self.beliefs <= _FEW_BELIEFS else workers,
+            deadline=deadline,
             on_step=on_step,
         )
         return replace(result, made=next((begin for begin in begins if begin.kind == "feasible"), None))
@@ -229,7 +240,7 @@ def _vector(product: Product, policy: Policy, *, seed: int) -> FloatArray:
 
 
 def _gradients(options: SolveOptions, factory: SolverFactory, count: BeliefCount) -> Gradients:
-    """Return where gradients come from: by default samples only where a cut graph leaves out too much."""
+    """Return where gradients come from: by default samples only where the budget leaves out too much."""
     if options.gradients != "auto":
         return options.gradients
     return "sampled" if factory.cuts_if_large and count.thin else "exact"
@@ -628,19 +639,29 @@ def _climb_coarser(
     """
     stop, classes = search.objective.stop, coarser_classes(search.policy_class, search.problem)
     if deadline.left is not None:
-        classes = classes[: int(0.5 * deadline.left / _LEAST_SHARE)]
+        classes = classes[: int(deadline.left / 3.0 / _LEAST_SHARE)]
     for index, policy_class in enumerate(classes):
         if stop.requested:
             return
 
-        def run(known: Sequence[Policy], policy_class: PolicyClass = policy_class, index: int = index) -> Solution:
-            inner = Search.prepare(search.problem, policy_class, factory, search.options, warm=None, stop=stop)
+        seconds = deadline.share(1.0 / (3 * len(classes) - index))
+
+        def run(
+            known: Sequence[Policy],
+            policy_class: PolicyClass = policy_class,
+            index: int = index,
+            seconds: float | None = seconds,
+        ) -> Solution:
+            call = Deadline(seconds)
+            inner = Search.prepare(
+                search.problem, policy_class, factory, search.options, warm=None, counts=search.counts, stop=stop
+            )
             within = None if folder is None else folder / f"coarser-{index}"
             if within is not None:
                 within.mkdir(exist_ok=True)
-            return _run(inner.begin_from(known), within, on_step=on_step, deadline=Deadline())
+            return _run(inner.begin_from(known), within, on_step=on_step, deadline=call)
 
-        with stop.stage(deadline.share(1.0 / (2 * len(classes) - index))), suppress(BudgetError, StoppedError):
+        with stop.stage(seconds), suppress(BudgetError, StoppedError):
             ladder.climb(policy_class, run)
 
 
@@ -705,7 +726,7 @@ def _run(
     race = RaceResult((), None, (), Status.INTERRUPTED)
     with suppress(StoppedError):  # then the verdict makes do without a race
         if not search.impossible:
-            race = search.race(folder=folder, on_step=on_step)
+            race = search.race(folder=folder, deadline=deadline, on_step=on_step)
     verdict = finish_search(search, race)
     pi, measurement = measure_winner(search, verdict.candidate)
     verdict = reconcile(verdict, measurement)

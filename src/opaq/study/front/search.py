@@ -160,7 +160,7 @@ class FrontSearch:
             if policies:
                 outcome = self._warm_race(search, policies, seed, on_step)
             elif not search.impossible:
-                outcome = search.race(folder=None, on_step=on_step)
+                outcome = search.race(folder=None, deadline=Deadline(), on_step=on_step)
         verdict = finish_search(search, outcome)
         pi, measurement = measure_winner(search, verdict.candidate)
         verdict = reconcile(verdict, measurement)
@@ -206,12 +206,23 @@ class FrontSearch:
         fresh = make_starts(search.objective, count=count, kind=kind, seed=options.seed + seed)
         racing = [Start(index, "warm", theta) for index, theta in enumerate(logits)]
         racing += [replace(start, index=len(logits) + start.index) for start in fresh]
-        plan = factory.plan(PlanRequest(search.objective.gradients, search.beliefs, len(racing), settings))
+        cuts = search.plan.budgets[1:]
+        request = PlanRequest(search.objective.gradients, search.beliefs, len(racing), settings, cuts=cuts)
+        plan = factory.plan(request)
         kept = [
             min(count, most) for count, most in zip(plan.kept, (len(racing), 2, *[1] * len(plan.kept)), strict=False)
         ]
         plan = replace(plan, kept=tuple(kept))  # after a few steps it is known which start leads
-        return run_race(search.objective, plan, racing, seed=options.seed, folder=None, workers=1, on_step=on_step)
+        return run_race(
+            search.objective,
+            plan,
+            racing,
+            seed=options.seed,
+            folder=None,
+            workers=1,
+            deadline=Deadline(),
+            on_step=on_step,
+        )
 
     def _slope(self, search: Search, verdict: Verdict, threshold: float | None) -> float | None:
         """Return minus the multiplier of the requirement: what one more unit of threshold changes. None: not known."""
