@@ -226,12 +226,12 @@ class Command(TyperCommand):
 
 
 def settle_flags(command: Any, ctx: Any) -> None:
-    """Let the flags of a command that are not given be False, not None; ctx: click's.
+    """Let the flags that typer adds to a command (--help and the like) be False, not None, where they are not given.
 
-    To read a None, or the value of an option, typer loads pydantic, which takes a tenth of a short command.
+    ctx: click's. To read a None, or the value of an option, typer loads pydantic, a tenth of a short command.
     """
     for each in command.get_params(ctx):
-        if each.param_type_name == "option" and each.is_flag and each.default is None:
+        if not each.expose_value and each.default is None:  # a command does not get them
             each.default = False
 
 
