@@ -57,10 +57,11 @@ test: $(VENV)/.installed-test axe  ## style, types and tests
 		|| echo "NOTE: install Debian's chromium (apt-get install chromium); the browser tests of the report are skipped"
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	@# One core checks types while the other compiles the kernels, once for all tests.
-	@$(BIN)/python -c "from opaq.opacity.kernel_warmup import compile_kernels; compile_kernels(derivatives=True)" & \
-		warm=$$!; $(BIN)/mypy; types=$$?; wait $$warm; exit $$types
-	$(BIN)/pytest -n 2 -rs
+	@# One core checks types while the other compiles the kernels, once for all tests, which then begin.
+	@mkdir -p out; $(BIN)/mypy >out/types.txt 2>&1 & types=$$!; \
+		$(BIN)/python -c "from opaq.opacity.kernel_warmup import compile_kernels; compile_kernels(derivatives=True)" \
+		&& $(BIN)/pytest -n 2 -rs; tested=$$?; \
+		wait $$types; checked=$$?; cat out/types.txt; exit $$((tested + checked))
 
 bench: $(VENV)/.installed-bench  ## compare with peers and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks

@@ -139,6 +139,22 @@ def test_the_start_is_light(statement: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        ("measure", ["pydantic", "rich", "scipy.sparse", "opaq.solvers.solve", "opaq.certificates"]),
+        ("solve", ["pydantic", "rich", "scipy.optimize", "opaq.certificates"]),
+    ],
+)
+def test_short_commands_load_what_they_need(command: str, heavy: list[str]) -> None:
+    code = (
+        f"import sys; from opaq.cli.main import main; code = main(['{command}', 'two-sink', '--json', '--quiet'])\n"
+        f"print(code, [name for name in {heavy} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "0 []"
+
+
 def test_what_a_module_says_of_others_is_there() -> None:
     """Words such as umb_writer in the docstring of a module are names that its package has."""
     texts = {file: file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")}

@@ -13,7 +13,7 @@ from copy import copy
 from enum import Enum
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, cast, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
@@ -36,34 +36,40 @@ def flag(name: str) -> str:
 # ---- what options take
 
 
-def word_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command as typer takes it: numbers and choices are read here, and each option says what it takes.
+def make_command(name: str, command: Callable[..., Any], **style: Any) -> Command:
+    """Return a function as click takes a command: each option says what it takes, and its values are read here.
 
-    command: a function whose parameters are annotated for typer.
+    name: of the command. command: a function whose parameters are annotated for typer. style: options of typer.Typer.
     """
-
     signature = inspect.signature(command, eval_str=True)
+    options = [_word_option(each.name, each.annotation) for each in signature.parameters.values()]
 
     def run(**arguments: Any) -> None:
-        """Run the command with the arguments that typer read."""
+        """Run the command with the arguments that were read."""
         command(**arguments)
 
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
-    run.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[each.replace(annotation=_word_option(each.name, each.annotation)) for each in parameters]
-    )
+    parameters = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+        for each, (annotation, _) in zip(signature.parameters.values(), options, strict=True)
+    ]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__doc__ = command.__doc__
     run.__annotations__ = {}
-    return run
+    alone = typer.Typer(add_completion=False, **style)
+    alone.command(name=name, cls=Command)(run)
+    made: Any = typer.main.get_command(alone)
+    made.readers = {each: read for each, (_, read) in zip(signature.parameters, options, strict=True) if read}
+    return cast(Command, made)
 
 
-def _word_option(name: str, annotation: Any) -> Any:
-    """Return the annotation of a parameter with what it takes in words, how that is read, and how a shell completes it.
+def _word_option(name: str, annotation: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+    """Return the annotation of a parameter, with what it takes in words and how a shell completes it, and its reader.
 
-    name: of the parameter. Flags, lists and parameters without typer's annotation stay as they are.
+    name: of the parameter. The reader turns what is written into the value. Flags, and parameters without typer's
+    annotation, have none: typer reads them.
     """
     if get_origin(annotation) is not Annotated:
-        return annotation
+        return annotation, None
     kind, info = annotation.__origin__, copy(annotation.__metadata__[0])
     kinds = [each for each in get_args(kind) if each is not NoneType] if NoneType in get_args(kind) else [kind]
     taken = kinds[0]
@@ -74,16 +80,17 @@ def _word_option(name: str, annotation: Any) -> Any:
         shown = info.metavar or name
     choices = [each.value for each in taken] if inspect.isclass(taken) and issubclass(taken, Enum) else []
     choices = choices or (list(get_args(taken)) if get_origin(taken) is Literal else [])
+    read = _PLAIN_READERS.get(taken)
     if choices:
         given = "|".join(choices)
         if len(given) > _LONGEST:
             given, info.help = "NAME", f"{info.help} One of {', '.join(choices)}."
-        info.parser = _choice_reader(shown, choices, taken)
+        read = _choice_reader(shown, choices, taken)
         info.autocompletion = lambda incomplete: [each for each in choices if each.startswith(incomplete)]
     elif taken in (int, float):
         given = _TAKES.get(name, "N" if taken is int else "NUMBER")
         least, most = (-math.inf if info.min is None else info.min), (math.inf if info.max is None else info.max)
-        info.parser = _number_reader(shown, taken, least, most)
+        read = _number_reader(shown, taken, least, most)
         if most < math.inf:
             info.help = f"{info.help} From {least:,} to {most:,}."
         info.min = info.max = None
@@ -93,7 +100,10 @@ def _word_option(name: str, annotation: Any) -> Any:
         info.metavar = info.metavar or given
     if info.metavar in _COMPLETED:
         info.autocompletion = _COMPLETED[info.metavar]
-    return Annotated[kind, info]
+    return Annotated[kind, info], read
+
+
+_PLAIN_READERS: dict[Any, Callable[[Any], Any]] = {str: str, Path: Path, list[str]: list}
 
 
 def _number_reader(shown: str, kind: Any, least: float, most: float) -> Callable[[Any], Any]:
@@ -150,6 +160,8 @@ _COMPLETED = {PROBLEM: complete_problem, POLICY: complete_policy}  # what an opt
 class Command(TyperCommand):
     """A command whose arguments are read with every fault at once, and whose help is whole."""
 
+    readers: Mapping[str, Callable[[Any], Any]]  # parameter -> what turns its text into its value; flags have none
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words after the command's name into `ctx.params`, and return those that are left, which are none.
 
@@ -158,17 +170,15 @@ class Command(TyperCommand):
         if ctx.resilient_parsing:  # a shell asks how a line could go on
             rest: list[str] = super().parse_args(ctx, args)
             return rest
+        settle_flags(self, ctx)
         kept, faults = drop_unknown(self, ctx, args)
         given, rest, _ = self.make_parser(ctx).parse_args(args=kept)
         parameters: list[Any] = self.get_params(ctx)
         for parameter in sorted(parameters, key=lambda each: not each.is_eager):
             try:
-                parameter.handle_parse_result(ctx, given, [])
+                self._read_parameter(ctx, parameter, given)
             except InputError as error:
                 faults += error.faults
-            except typer.BadParameter:
-                name = parameter.metavar if parameter.param_type_name == "argument" else max(parameter.opts, key=len)
-                faults.append(Fault(name.strip("[]"), "is missing", f"give {_lower_first(parameter.help)}"))
         faults += [Fault("", f"'{word}' is one argument too many", "leave it out") for word in rest]
         if faults:
             takes_problem = any(str(each.metavar).startswith(PROBLEM) for each in parameters)
@@ -177,6 +187,18 @@ class Command(TyperCommand):
                 checks.run(read_named_files, ctx.params)
             checks.raise_if_any()
         return []
+
+    def _read_parameter(self, ctx: Any, parameter: Any, given: Mapping[str, Any]) -> None:
+        """Put the value of a parameter into `ctx.params`; raises InputError where it is missing or cannot be read."""
+        read = self.readers.get(parameter.name)
+        if read is None:
+            parameter.handle_parse_result(ctx, given, [])
+            return
+        value, _ = parameter.consume_value(ctx, given)
+        if parameter.required and parameter.value_is_missing(value):
+            name = parameter.metavar if parameter.param_type_name == "argument" else max(parameter.opts, key=len)
+            raise InputError([Fault(name.strip("[]"), "is missing", f"give {_lower_first(parameter.help)}")])
+        ctx.params[parameter.name] = None if value is None else read(value)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return what the usage shows after the command's name; arguments that may be left out stand in brackets."""
@@ -201,6 +223,16 @@ class Command(TyperCommand):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows, col_max=min(30, formatter.width // 3))
+
+
+def settle_flags(command: Any, ctx: Any) -> None:
+    """Let the flags that typer adds to a command (--help and the like) be False, not None, where they are not given.
+
+    ctx: click's. To read a None, or the value of an option, typer loads pydantic, a tenth of a short command.
+    """
+    for each in command.get_params(ctx):
+        if not each.expose_value and each.default is None:  # a command does not get them
+            each.default = False
 
 
 def drop_unknown(command: Any, ctx: Any, words: Sequence[str]) -> tuple[list[str], list[Fault]]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from opaq.cli.arguments import Command, drop_unknown, word_options
+from opaq.cli.arguments import drop_unknown, make_command, settle_flags
 from opaq.cli.shell import help_width, print_answer, run_guarded
 from opaq.commands import COMMANDS
 from opaq.errors import Fault, InputError, nearest
@@ -42,12 +42,11 @@ class _Commands(TyperGroup):
         if isinstance(command, str):
             module, _, name = command.partition(":")
             command = getattr(import_module(module), name)
-        alone = typer.Typer(add_completion=False, **_STYLE)
-        alone.command(name=cmd_name, cls=Command)(word_options(command))
-        return typer.main.get_command(alone)
+        return make_command(cmd_name, command, **_STYLE)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read what stands before the name of the command; ctx: click's. Raises InputError for unknown options."""
+        settle_flags(self, ctx)
         kept, faults = (args, []) if ctx.resilient_parsing else drop_unknown(self, ctx, args)
         rest: list[str] = super().parse_args(ctx, kept) if kept or not faults else []
         if faults:

@@ -156,12 +156,15 @@ def command(
         solution, certificate, interrupted = _certify(problem, solution, source, quiet=quiet)
         code = INTERRUPTED if interrupted else code
 
-    from opaq.certificates.certify import CertifiedSolution
     from opaq.load import save_policy
     from opaq.reports.text.solution import solution_page
     from opaq.spec.policy_table import policy_to_dict
 
-    answer = (solution if certificate is None else CertifiedSolution(solution, certificate)).to_dict()
+    answer = solution.to_dict()
+    if certificate is not None:
+        from opaq.certificates.certify import CertifiedSolution
+
+        answer = CertifiedSolution(solution, certificate).to_dict()
     answer["interrupted"] = answer["interrupted"] or interrupted
     files, table = OutputFiles(), policy_to_dict(solution.policy, problem=problem)
     policy_file, lost = policy_out, False

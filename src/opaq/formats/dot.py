@@ -32,7 +32,7 @@ _PATTERN = re.compile(
     r"(?P<skip>//[^\n]*|/\*.*?\*/|\#[^\n]*)"
     r"|(?P<string>\"(?:[^\"\\]|\\.)*\")"
     r"|(?P<sign>->|--|[\[\]{}=;,:])"
-    r"|(?P<name>[A-Za-z_\u0080-\uffff][A-Za-z0-9_\u0080-\uffff]*|-?(?:\.\d+|\d+(?:\.\d*)?))",
+    r"|(?P<name>(?![0-9])(?:[A-Za-z0-9_]|[^\x00-\x7f])+|-?(?:\.\d+|\d+(?:\.\d*)?))",
     re.DOTALL,
 )
 _MARKERS = ("point", "none", "plaintext", "plain")

@@ -196,11 +196,12 @@ def _multipliers(point: Point, by_score: FloatArray, by_slack: FloatArray, activ
 
     Least squares on logits is right inside the simplex, the least largest gain (a linear program) on its boundary.
     """
-    from scipy.optimize import linprog, nnls
-
     least_squares = np.zeros(point.slack.size)
     if not active.any():
         return [least_squares]
+
+    from scipy.optimize import linprog, nnls
+
     least_squares[active] = nnls(point.slack_slope[active].T, -point.score_slope)[0]
     count = int(active.sum())
     # minimise r subject to by_score + multipliers @ by_slack <= r, r >= unused slack, all >= 0

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
-from opaq.certificates.certify import Certificate
 from opaq.reports.layout import WIDTH, Facts, Page
 from opaq.reports.numbers import amount_words, number
-from opaq.reports.text.certificate import certificate_rows
 from opaq.reports.text.measurement import figure_tables, measurement_rows, sequence_parts
 from opaq.reports.text.sentences import answer_sentence
 from opaq.solvers.solve import Solution
 from opaq.solvers.strategy import Status
 from opaq.solvers.verdict import Optimality
+
+if TYPE_CHECKING:
+    from opaq.certificates.certify import Certificate  # takes long to load, and most solutions have none
 
 _MISSED = (Status.INFEASIBLE, Status.NOT_FOUND)
 
@@ -31,9 +33,16 @@ def solution_page(solution: Solution, certificate: Certificate | None = None, *,
         Facts((*_verdict_rows(solution), *measurement_rows(measurement))),
         *figure_tables(measurement.figures),
     )
-    proven = () if certificate is None else (Facts(certificate_rows(certificate)),)
+    proven = () if certificate is None else (_certificate_facts(certificate),)
     parts = (*facts, *sequence_parts(measurement, width=width), Facts(search_rows(solution)), *proven)
     return Page(answer_sentence(measurement, certificate), parts, f"Solution of {measurement.problem}")
+
+
+def _certificate_facts(certificate: Certificate) -> Facts:
+    """Return what is proven of the policy, as rows."""
+    from opaq.reports.text.certificate import certificate_rows
+
+    return Facts(certificate_rows(certificate))
 
 
 def _verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
