@@ -12,10 +12,13 @@ import opaq
 
 KERNEL = """
 import numpy as np
-from opaq.beliefs.graph import ChainEdges
 from opaq.beliefs.returns import _forward_kernel as kernel
-still = ChainEdges(np.array([0, 1], np.uint32), np.zeros(1, np.uint32), np.ones(1))
-print(kernel(np.ones(1), np.zeros(1), still, np.ones(1), 1.0, 2, np.zeros(1, np.uint8)), kernel.stats.cache_path)
+edges = np.array([0, 1, 2], np.uint32), np.zeros(2, np.uint32), np.ones(2)  # one state, which is never left
+moved = np.zeros(3, np.int64), np.empty(0, np.int64), np.empty(0)
+paid = np.array([0, 1]), np.zeros(1, np.int64), np.ones(1)  # 1 at every time
+memory = np.empty(2), np.empty(1)
+total = kernel(*edges, *moved, *paid, np.ones(1), *memory, 1.0, 2, np.zeros(1), np.zeros(1), np.zeros(1, np.uint8))
+print(total, kernel.stats.cache_path)
 """
 
 

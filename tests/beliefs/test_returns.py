@@ -22,7 +22,11 @@ from opaq.beliefs.returns import (
     secret_slope,
     start_distribution,
 )
-from opaq.model.problem import Task
+from opaq.model.arrays import SparseRows, floats, ints
+from opaq.model.mdp import MDP
+from opaq.model.observer import Observer
+from opaq.model.problem import Problem, Task
+from opaq.model.secret import LastState, StateClasses
 from opaq.product.compile import compile_problem
 from opaq.stop import Stop, StoppedError
 from random_problems import random_policy, random_problem
@@ -96,6 +100,53 @@ def test_endless_returns_equal_the_solution_of_the_linear_system() -> None:
         product = compile_problem(problem)
         value = infinite_return(product.process, product.policy_vector(policy))
         assert value == pytest.approx(oracles.infinite_return(problem, policy), abs=1e-10)
+
+
+def large_problem(rng: np.random.Generator, *, size: int, spread: float, absorbing: int) -> Problem:
+    """States with one action each; rewards are 1 plus `spread` times noise, and some states are never left."""
+    moves = sparse_moves(rng, size)
+    moves[:absorbing] = np.eye(size)[:absorbing]
+    mdp = MDP(
+        states=tuple(f"s{state}" for state in range(size)),
+        actions=("go",),
+        start=floats(rng.dirichlet(np.ones(size))),
+        choice_start=ints(np.arange(size + 1)),
+        choice_action=ints(np.zeros(size)),
+        transitions=SparseRows.from_dense(moves),
+        rewards=floats(1.0 + spread * rng.normal(size=size)),
+        labels={},
+    )
+    blind = Observer(("o",), SparseRows.from_dense(np.ones((size, 1))))
+    secret = LastState(StateClasses(("x",), ints(np.zeros(size))))
+    return Problem(mdp, blind, secret, 1, 0.9, Task(None, over="forever"))
+
+
+def sparse_moves(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Rows of four random entries that sum to 1."""
+    moves = np.zeros((size, size))
+    for row in moves:
+        row[rng.choice(size, 4, replace=False)] = rng.dirichlet(np.ones(4))
+    return moves
+
+
+@pytest.mark.parametrize(
+    ("spread", "absorbing", "discount"),
+    [(0.0, 0, 0.9), (0.1, 0, 0.9), (0.1, 20, 0.9), (1e6, 0, 0.9), (0.1, 20, 0.9999)],
+    ids=["even", "mixing", "absorbing", "cancelling", "slow"],
+)
+def test_endless_returns_of_many_states_are_within_rounding(spread: float, absorbing: int, discount: float) -> None:
+    """Value iteration settles in the first three, and gives up in the others."""
+    rng = np.random.default_rng(5)
+    problem = replace(large_problem(rng, size=300, spread=spread, absorbing=absorbing), discount=discount)
+    process = compile_problem(problem).process
+    pi, start, mdp = process.uniform(), problem.mdp.start, problem.mdp
+    system = np.eye(mdp.num_states) - discount * mdp.transitions.dense()
+    value = np.linalg.solve(system, mdp.rewards)
+    exact = system.astype(np.longdouble)  # one correction in more digits makes it exact to rounding
+    value = value + np.linalg.solve(system, (mdp.rewards - exact @ value).astype(np.float64))
+    share = min(rounding_share(process, forever=True), 1e-14 / (1.0 - discount))
+    allowed = share * absolute_payoff(process, pi, process.payoffs[0], forever=True)
+    assert infinite_return(process, pi) == pytest.approx(float(start @ value), rel=0, abs=allowed)
 
 
 @pytest.mark.parametrize("first", range(0, 80, 20))

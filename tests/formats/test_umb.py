@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import gzip
 import io
@@ -79,10 +80,24 @@ def test_written_is_read_back(tmp_path, compressed, observer, variables) -> None
         assert same_rows(found.observer.emission, observer.emission)
 
 
-def test_other_compressions_are_read(tmp_path) -> None:
+@pytest.mark.parametrize("states", [("é", "vault ü", "x"), ("a\0b", "é\0", "x")], ids=["letters", "zeros"])
+def test_names_of_any_characters_are_read_back(tmp_path, states) -> None:
+    write_umb(tmp_path / "rooms.umb", replace(ROOMS, states=states))
+    assert read_umb(tmp_path / "rooms.umb").mdp.states == states
+
+
+def test_names_that_end_within_a_character_are_refused(parts) -> None:
+    text = {"actions/choices/strings": "éé".encode(), "actions/choices/string-mapping": words(0, 1, 4)}
+    with pytest.raises(InputError, match=r"actions/choices/strings\.bin: is not UTF-8"):
+        read_umb(changed(parts, **text))
+
+
+@pytest.mark.parametrize("compress", [lzma.compress, bz2.compress, gzip.compress])
+def test_compressions_are_read(tmp_path, compress) -> None:
     write_umb(tmp_path / "plain.umb", ROOMS, compressed=False)
-    (tmp_path / "xz.umb").write_bytes(lzma.compress((tmp_path / "plain.umb").read_bytes()))
-    assert same(read_umb(tmp_path / "xz.umb").mdp, ROOMS)
+    content = (tmp_path / "plain.umb").read_bytes()
+    (tmp_path / "parts.umb").write_bytes(compress(content[:1000]) + compress(content[1000:]) + bytes(8))
+    assert same(read_umb(tmp_path / "parts.umb").mdp, ROOMS)
 
 
 def test_an_existing_file_stays_unless_told(tmp_path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from opaq.beliefs.returns import start_distribution
 from opaq.kernel_cache import kernel
-from opaq.model.arrays import FloatArray, IntArray, indices
+from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
 
@@ -112,14 +112,13 @@ def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop
     """
     payoff, stop, size = payoff or process.payoffs[0], stop or Stop(), process.num_states
     moved, paid, value = process.edge_slots, payoff.slots, np.array(payoff.final)
-    worth = np.array([payoff.discount**time for time in range(process.horizon + 1)])
-    num_choices = int(np.diff(process.row_start)[process.row].sum())
+    num_choices = int((process.row_start[1:] - process.row_start[:-1])[process.row].sum())
     num_parts = int(moved.starts[process.edge_start[size]])
     _largest_values(
-        process.edges, moved.starts, moved.columns, moved.values, indices(process.row), indices(process.row_start),
-        paid.starts, paid.columns, paid.values, worth, value, np.empty(size), np.empty(size + 1, np.int64),
-        np.empty(num_choices + 1, np.int64), np.empty(num_choices), np.empty(num_parts, np.uint32),
-        np.empty(num_parts), stop.cell(),
+        *process.edges, moved.starts, moved.columns, moved.values, process.row, process.row_start,
+        paid.starts, paid.columns, paid.values, payoff.discount, process.horizon, value, np.empty(size),
+        np.empty(size + 1, np.uint32), np.empty(num_choices + 1, np.uint32), np.empty(num_choices),
+        np.empty(num_parts, np.uint32), np.empty(num_parts), stop.cell(),
     )  # fmt: skip
     stop.check()
     return float(start_distribution(process) @ value)
@@ -127,17 +126,17 @@ def largest_return(process: HiddenProcess, payoff: Payoff | None = None, *, stop
 
 @kernel
 def _largest_values(
-    edges, moved_start, moved_slot, moved_share, row_of, row_start, paid_start, paid_slot, paid_amount, worth, value,
-    ahead, choice_start, part_start, reward, part_target, part_share, stop,
+    edge_start, edge_target, moved_start, moved_slot, moved_share, row_of, row_start, paid_start, paid_slot,
+    paid_amount, discount, horizon, value, ahead, choice_start, part_start, reward, part_target, part_share, stop,
 ):  # fmt: skip
     """Turn what the last states are worth, `value` [state], into the most that any policy earns from a state on.
 
     The dynamic program of `best_values` for payments that are only discounted, straight from the edges of a process,
     which are laid out by choices first: every step then reads memory in order.
-    worth: [time] what a payment then counts. Working memory: ahead [state], choice_start [state + 1],
-    part_start [choice + 1], reward [choice], part_target and part_share [part].
+    Working memory: ahead [state], choice_start [state + 1], part_start [choice + 1], reward [choice], part_target and
+    part_share [part].
     """
-    edge_start, edge_target, horizon, choice, count = edges.start, edges.target, worth.size - 1, 0, 0
+    choice, count = 0, 0
     for state in range(value.size):
         first, last = row_start[row_of[state]], row_start[row_of[state] + 1]
         choice_start[state] = choice
@@ -152,20 +151,28 @@ def _largest_values(
         for part in range(paid_start[state], paid_start[state + 1]):
             reward[choice_start[state] + paid_slot[part] - first] = paid_amount[part]
     choice_start[value.size], part_start[choice] = choice, count
-    for behind in range(worth.size):
+    worth = discount ** np.float64(horizon)  # of a payment at that time
+    for state in range(value.size):
+        best = -np.inf
+        for choice in range(choice_start[state], choice_start[state + 1]):
+            best = max(best, worth * reward[choice])
+        value[state] += best
+    for time in range(horizon - 1, -1, -1):
         if stop[0] != 0:
             return
-        for state in range(value.size):
-            ahead[state] = value[state]
+        value, ahead = ahead, value
+        worth = discount ** np.float64(time)
         for state in range(value.size):
             best = -np.inf
             for choice in range(choice_start[state], choice_start[state + 1]):
-                total = 0.0
-                if behind > 0:  # sum over x' of P(x' | x, a) V_t+1(x')
-                    for part in range(part_start[choice], part_start[choice + 1]):
-                        total += part_share[part] * ahead[part_target[part]]
-                best = max(best, total + worth[horizon - behind] * reward[choice])
-            value[state] = best if behind > 0 else ahead[state] + best
+                total = 0.0  # sum over x' of P(x' | x, a) V_t+1(x')
+                for part in range(part_start[choice], part_start[choice + 1]):
+                    total += part_share[part] * ahead[part_target[part]]
+                best = max(best, total + worth * reward[choice])
+            value[state] = best
+    if horizon % 2:  # they have changed places an odd number of times
+        for state in range(value.size):
+            ahead[state] = value[state]
 
 
 def greedy_policy(

@@ -16,41 +16,66 @@ import numpy as np
 
 from opaq.beliefs.graph import ChainEdges, NumberArray
 from opaq.kernel_cache import helper, kernel
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, SparseRows, floats, ints
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
 
 
-@kernel
-def _forward_kernel(now, ahead, moves, reward, discount, steps, stop):
-    """Return sum over t = 0 .. steps of discount^t E[reward(x_t)], and write the distribution of the last state.
+@helper
+def _apply_policy(
+    base, moved_start, moved_slot, moved_share, paid_start, paid_slot, paid_amount, pi, flow, reward
+):  # fmt: skip
+    """Write flow [edge], P_pi(x' | x), and reward [state], R_pi(x), of a policy vector [slot].
 
-    now: [state] P(x_0), which becomes that of the last state. ahead: [state], working memory. reward: [state].
+    Both are linear in it: base and moved by edges, paid by states, sparse rows over slots.
+    """
+    for edge in range(flow.size):
+        total = 0.0
+        for part in range(moved_start[edge], moved_start[edge + 1]):
+            total += moved_share[part] * pi[moved_slot[part]]
+        flow[edge] = base[edge] + total
+    for state in range(reward.size):
+        total = 0.0
+        for part in range(paid_start[state], paid_start[state + 1]):
+            total += paid_amount[part] * pi[paid_slot[part]]
+        reward[state] = total
+
+
+@kernel
+def _forward_kernel(
+    edge_start, edge_target, base, moved_start, moved_slot, moved_share, paid_start, paid_slot, paid_amount, pi,
+    flow, reward, discount, steps, now, ahead, stop,
+):  # fmt: skip
+    """Return sum over t = 0 .. steps of discount^t E[R_pi(x_t)], and write the distribution of the last state.
+
+    now: [state], becomes that distribution; ahead: [state], working memory like flow and reward. Both begin as zeros.
     stop: the byte that asks to stop; what is returned then means nothing.
     """
-    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
+    size = now.size
+    _apply_policy(base, moved_start, moved_slot, moved_share, paid_start, paid_slot, paid_amount, pi, flow, reward)
+    for edge in range(edge_start[size], edge_start[size + 1]):  # the source draws the start
+        now[edge_target[edge]] = base[edge]
     total, worth = 0.0, 1.0
-    for time in range(steps + 1):
+    for _ in range(steps):
         if stop[0] != 0:
             break
         paid = 0.0
-        for state in range(now.size):
-            paid += now[state] * reward[state]
-            ahead[state] = 0.0
-        total += worth * paid
-        worth *= discount
-        if time == steps:
-            break
-        for state in range(now.size):
+        for state in range(size):
             weight = now[state]
             if weight != 0.0:
+                now[state] = 0.0  # for the step after next
+                paid += weight * reward[state]
                 for edge in range(edge_start[state], edge_start[state + 1]):
                     ahead[edge_target[edge]] += weight * flow[edge]
+        total += worth * paid
+        worth *= discount
         now, ahead = ahead, now
-    if steps % 2:  # they have changed places an odd number of times
-        for state in range(now.size):
+    paid = 0.0
+    for state in range(size):
+        paid += now[state] * reward[state]
+        if steps % 2:  # they have changed places an odd number of times
             ahead[state] = now[state]
-    return total
+    return total + worth * paid
 
 
 class Itinerary(NamedTuple):
@@ -180,7 +205,8 @@ def start_distribution(process: HiddenProcess) -> FloatArray:
 
 def secret_distribution(process: HiddenProcess, pi: FloatArray, *, stop: Stop | None = None) -> FloatArray:
     """Return [secret value]: the prior P(Z = z) under a policy. Raises StoppedError when `stop` is requested."""
-    _, last = _push_forward(process, pi, np.zeros(process.num_states), 1.0, stop)
+    unpaid = SparseRows(ints(np.zeros(process.num_states + 1)), ints([]), floats([]), process.num_slots)
+    _, last = _push_forward(process, pi, unpaid, 1.0, stop)
     return np.bincount(process.secret, weights=last, minlength=process.num_secrets).astype(np.float64)
 
 
@@ -203,21 +229,31 @@ def expected_return(
     Raises StoppedError when `stop` is requested meanwhile.
     """
     payoff = payoff or process.payoffs[0]
-    total, last = _push_forward(process, pi, payoff.slots @ pi, payoff.discount, stop)
+    total, last = _push_forward(process, pi, payoff.slots, payoff.discount, stop)
     return float(total + payoff.final @ last)
 
 
 def _push_forward(
-    process: HiddenProcess, pi: FloatArray, reward: FloatArray, discount: float, stop: Stop | None
+    process: HiddenProcess, pi: FloatArray, paid: SparseRows, discount: float, stop: Stop | None
 ) -> tuple[float, FloatArray]:
-    """Return the discounted sum of a reward [state], and the distribution of the last state."""
-    stop = stop or Stop()
-    last = start_distribution(process)
+    """Return the discounted sum of what is paid [state, slot], and the distribution of the last state."""
+    stop, size = stop or Stop(), process.num_states
+    flow, reward, last = np.empty(process.edge_base.size), np.empty(size), np.zeros(size)
     total = _forward_kernel(
-        last, np.empty_like(last), _chain(process, pi), reward, discount, process.horizon, stop.cell()
-    )
+        *_policy_arguments(process, pi, paid), flow, reward, discount, process.horizon, last, np.zeros(size),
+        stop.cell(),
+    )  # fmt: skip
     stop.check()
     return total, last
+
+
+def _policy_arguments(process: HiddenProcess, pi: FloatArray, paid: SparseRows) -> tuple[Any, ...]:
+    """Return what kernels take to follow a policy vector: edges, their probabilities, what is paid [state, slot]."""
+    moved = process.edge_slots
+    return (
+        *process.edges, process.edge_base, moved.starts, moved.columns, moved.values, paid.starts, paid.columns,
+        paid.values, np.array(pi, dtype=np.float64),
+    )  # fmt: skip
 
 
 _USUAL_ROOM = 1 << 16  # entries of an itinerary that are there from the beginning
@@ -274,20 +310,105 @@ def return_gradient(process: HiddenProcess, theta: Any, payoff: Payoff | None = 
     return value, process.pull_back(pi, slope)
 
 
+_FEW_STATES = 128  # dense elimination takes less time than anything else
+_MOST_ROUNDS = 200  # of value iteration; sparse elimination takes about as long
+
+
 def infinite_return(process: HiddenProcess, pi: FloatArray) -> float:
     """Return the discounted return of an endless run: mu (I - gamma P_pi)^-1 R_pi.
 
-    The product must be compiled for it (task.over: forever).
+    The product must be compiled for it (task.over: forever). The system is solved by elimination; of many states value
+    iteration is tried before, and its answer taken where bounds meet soon, which they do not for a discount near 1.
+    Either way rounding puts the return off by at most `rounding_share` of its `absolute_payoff`.
     """
+    payoff, size, start = process.payoffs[0], process.num_states, start_distribution(process)
+    flow, reward = np.empty(process.edge_base.size), np.empty(size)
+    policy = _policy_arguments(process, pi, payoff.slots)
+    if size <= _FEW_STATES:
+        _eliminate_kernel(*policy, flow, reward, payoff.discount, np.zeros((size, size)))
+        return float(start @ reward)
+    settled, value = _iterate_kernel(
+        *policy, flow, reward, payoff.discount, start, _MOST_ROUNDS, np.zeros(size), np.empty(size)
+    )
+    if settled:
+        return float(value)
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import splu
 
-    payoff = process.payoffs[0]
-    system = (
-        eye_array(process.num_states, format="csc")
-        - payoff.discount * transition_matrix(process, process.flow(pi)).tocsc()
-    )
-    return float(start_distribution(process) @ splu(system.tocsc()).solve(payoff.slots @ pi))
+    system = eye_array(size, format="csc") - payoff.discount * transition_matrix(process, flow).tocsc()
+    return float(start @ splu(system.tocsc()).solve(reward))
+
+
+@kernel
+def _eliminate_kernel(
+    edge_start, edge_target, base, moved_start, moved_slot, moved_share, paid_start, paid_slot, paid_amount, pi,
+    flow, reward, discount, system,
+):  # fmt: skip
+    """Solve (I - gamma P) V = R; V is written in the place of reward [state].
+
+    Rows are diagonally dominant: without pivots nothing grows more than twofold (Higham, theorem 9.9).
+    system: [state, state], zeros, working memory.
+    """
+    _apply_policy(base, moved_start, moved_slot, moved_share, paid_start, paid_slot, paid_amount, pi, flow, reward)
+    size, value = reward.size, reward
+    for state in range(size):
+        system[state, state] = 1.0
+        for edge in range(edge_start[state], edge_start[state + 1]):
+            system[state, edge_target[edge]] -= discount * flow[edge]
+    for pivot in range(size):
+        for row in range(pivot + 1, size):
+            if system[row, pivot] != 0.0:
+                factor = system[row, pivot] / system[pivot, pivot]
+                value[row] -= factor * value[pivot]
+                for column in range(pivot + 1, size):
+                    system[row, column] -= factor * system[pivot, column]
+    for row in range(size - 1, -1, -1):
+        for column in range(row + 1, size):
+            value[row] -= system[row, column] * value[column]
+        value[row] /= system[row, row]
+
+
+@kernel
+def _iterate_kernel(
+    edge_start, edge_target, base, moved_start, moved_slot, moved_share, paid_start, paid_slot, paid_amount, pi,
+    flow, reward, discount, start, rounds, value, ahead,
+):  # fmt: skip
+    """Return whether value iteration settles within some rounds, and the return it gives; write flow and reward.
+
+    With r = R + gamma P V - V, what V misses is V* - V = (I - gamma P)^-1 r. The rows of that inverse are not negative
+    and sum to 1 / (1 - gamma), so that for any V (Puterman, Markov Decision Processes, section 6.6)
+
+        V + min r / (1 - gamma)  <=  V*  <=  V + max r / (1 - gamma).
+
+    The return is the mean of the middle over the start. A round adds r / (1 - gamma P(x | x)) to V: what stays where it
+    is takes no rounds. It has settled when max r - min r is no more than the rounding of r, u (k + 3) size for k edges
+    of a state and the largest terms `size` that are added up, and these are at most 4 times the return: it is then off
+    by at most 1.5 u (k + 3) size / (1 - gamma), a part of `rounding_share`.
+    start: [state] P(x_0). value: [state], V at first. ahead: [state], working memory.
+    """
+    _apply_policy(base, moved_start, moved_slot, moved_share, paid_start, paid_slot, paid_amount, pi, flow, reward)
+    most_edges, most_paid = 0, 0.0
+    for state in range(value.size):
+        most_edges = max(most_edges, edge_start[state + 1] - edge_start[state])
+        most_paid = max(most_paid, abs(reward[state]))
+    for _ in range(rounds):
+        least, most, mean, largest = np.inf, -np.inf, 0.0, 0.0
+        for state in range(value.size):
+            stay, total = 0.0, reward[state]
+            for edge in range(edge_start[state], edge_start[state + 1]):
+                total += discount * flow[edge] * value[edge_target[edge]]
+                if edge_target[edge] == state:
+                    stay = flow[edge]
+            missing = total - value[state]
+            least, most = min(least, missing), max(most, missing)
+            mean += start[state] * value[state]
+            largest = max(largest, abs(value[state]))
+            ahead[state] = value[state] + missing / (1.0 - discount * stay)
+        size, middle = most_paid + 2.0 * largest, mean + 0.5 * (least + most) / (1.0 - discount)
+        if most - least <= _UNIT * (most_edges + 3) * size and size <= 4.0 * abs(middle):
+            return True, middle
+        value, ahead = ahead, value
+    return False, 0.0
 
 
 def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, forever: bool = False) -> float:
@@ -295,7 +416,7 @@ def absolute_payoff(process: HiddenProcess, pi: FloatArray, payoff: Payoff, *, f
 
     forever: for the return of an endless run.
     """
-    slots = replace(payoff.slots, values=np.abs(payoff.slots.values))
+    slots = replace(payoff.slots, values=floats(np.abs(payoff.slots.values)))
     unsigned = replace(payoff, slots=slots, final=np.abs(payoff.final))
     if forever:
         return infinite_return(replace(process, payoffs=(unsigned, *process.payoffs[1:])), pi)

@@ -271,9 +271,12 @@ def normalise_rows(rows: IntArray, values: FloatArray, num_rows: int) -> Normali
     """
     sums = np.bincount(rows, weights=values, minlength=num_rows).astype(np.float64)
     gaps = np.abs(sums - 1)
+    if (gaps <= EXACT).all():
+        none = ints([])
+        return NormalisedRows(values, sums, none, none)
     divisors = np.where((gaps > EXACT) & (gaps <= SLACK), sums, 1.0)
     off, scaled = np.flatnonzero(~(gaps <= SLACK)), np.flatnonzero((gaps > SILENT) & (gaps <= SLACK))
-    return NormalisedRows(values if (divisors == 1).all() else values / divisors[rows], sums, off, scaled)
+    return NormalisedRows(values / divisors[rows], sums, off, scaled)
 
 
 def normalise(values: FloatArray) -> NormalisedRows:

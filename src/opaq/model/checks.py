@@ -150,7 +150,8 @@ class Checks:
         if set(map(type, names)) != {str}:
             other = next(index for index, name in enumerate(names) if type(name) is not str)
             return self.error(f"{field}[{other}]", f"is {describe_value(names[other])}, not a name")
-        if not all(names) or tuple(map(str.strip, names)) != names:
+        text = "".join(names)
+        if not all(names) or (text.split() != [text] and tuple(map(str.strip, names)) != names):
             wrong = next(index for index, name in enumerate(names) if not name or name != name.strip())
             advice = "a name has at least one character and no space around it"
             return self.error(f"{field}[{wrong}]", f"'{names[wrong]}' is not a name", advice)
@@ -207,8 +208,9 @@ class Checks:
         if shape is None and array.ndim != axes:
             return self.error(field, f"has {array.ndim} axes, not {axes}")
         once = array[tuple(slice(None) if stride else slice(1) for stride in array.strides)]  # what is not repeated
-        for index in np.flatnonzero((once < 0) | (once >= most))[:1].tolist():
-            return self.error(field, f"names {what} {once.flat[index]}, but there are {most:,}")
+        if once.size and (once.min() < 0 or once.max() >= most):
+            beyond = once[(once < 0) | (once >= most)][0]
+            return self.error(field, f"names {what} {beyond}, but there are {most:,}")
         if value is _FIELD_VALUE:
             self.put(field, array)
         return array
@@ -243,24 +245,24 @@ class Checks:
         if not starts.size or (starts.size - 1, int(table.num_columns)) != shape:
             message = f"has shape {starts.size - 1:,} x {table.num_columns:,}, not {shape[0]:,} x {shape[1]:,}"
             return self.error(field, message)
-        if starts[0] != 0 or starts[-1] != at.size or at.size != values.size or (np.diff(starts) < 0).any():
+        if starts[0] != 0 or starts[-1] != at.size or at.size != values.size or (starts[1:] < starts[:-1]).any():
             return self.error(field, "is malformed: its rows do not cover its entries")
-        if ((at < 0) | (at >= shape[1])).any():
+        if at.size and (at.min() < 0 or at.max() >= shape[1]):
             beyond = int(at[(at < 0) | (at >= shape[1])][0])
             return self.error(field, f"names {column} {beyond}, but there are {shape[1]:,}")
         rows, path = np.repeat(np.arange(shape[0]), np.diff(starts)), spell or (lambda row: f"[{row}]")
-        if ((np.diff(at) <= 0) & (np.diff(rows) == 0)).any():
+        if ((at[1:] <= at[:-1]) & (rows[1:] == rows[:-1])).any():
             order = np.lexsort((at, rows))
             at, values = read_only(at[order]), read_only(values[order])
-        if ((np.diff(at) == 0) & (np.diff(rows) == 0)).any():
-            return self.error(field, f"has rows that name a {column} twice", "SparseRows.from_entries adds them up")
+            if ((at[1:] == at[:-1]) & (rows[1:] == rows[:-1])).any():
+                return self.error(field, f"has rows that name a {column} twice", "SparseRows.from_entries adds them up")
         broken = np.flatnonzero(~((values >= 0) & (values <= 1 + SLACK)))
         for entry in broken[:_MOST_LISTED].tolist():
             share = values[entry]
             what = probability_fault(share) if np.isfinite(share) else (f"is {share}, not a finite number", "")
             self.error(field + path(int(rows[entry])), *what)
         done = normalise_rows(rows, values, shape[0])
-        off = done.off[~np.isin(done.off, rows[broken])]
+        off = done.off[~np.isin(done.off, rows[broken])] if broken.size else done.off
         for row in off[:_MOST_LISTED].tolist():
             self.error(field + path(row), *sum_fault(done.sums[row]))
         if broken.size or off.size:

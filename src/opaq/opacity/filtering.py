@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.graph import ChainEdges
 from opaq.beliefs.returns import start_distribution, transition_matrix
 from opaq.errors import Fault, InputError, check_types, describe_value, list_names
 from opaq.kernel_cache import kernel
-from opaq.model.arrays import SLACK, FloatArray, IndexArray, IntArray, indices
+from opaq.model.arrays import SLACK, FloatArray, IntArray, indices
 from opaq.model.checks import is_masked
 from opaq.model.secret import refuse_trajectory
 from opaq.product.compile import Product
@@ -79,25 +78,27 @@ def _filter_batch(
     The observations of all sequences stand one after the other.
     """
     pi, process = _check_vector(product, pi), product.process
-    for observations in sequences:
-        _check_length(product, observations)
-    starts = np.concatenate(([0], np.cumsum([len(each) for each in sequences], dtype=np.int64)))
-    numbers = [number for observations in sequences for number in _number_observations(product, observations)]
-    by_observation, size = process.emission.scipy().tocsc(), process.num_states
+    starts = np.concatenate(([0], np.cumsum(_check_lengths(product, sequences))))
+    seen, size, emission = _number_observations(product, sequences), process.num_states, process.emission
+    by_observation = np.argsort(emission.columns, kind="stable")
+    counts = np.bincount(emission.columns, minlength=emission.num_columns)
     beliefs, logs = np.zeros((starts[-1] if keep else 0, size)), np.zeros(starts[-1])
     _filter(
         start_distribution(process),
-        ChainEdges(*process.edges, process.flow(pi)),
-        indices(by_observation.indptr),
-        indices(by_observation.indices),
-        by_observation.data,
+        *process.edges,
+        process.flow(pi),
+        indices(np.concatenate(([0], np.cumsum(counts)))),
+        indices(emission.row_of_entry()[by_observation]),
+        emission.values[by_observation],
         indices(starts),
-        indices(numbers),
+        indices(seen),
         beliefs,
         logs,
-        _FilterMemory(
-            np.zeros(size), np.zeros(size, np.uint32), np.zeros(size), np.zeros(size, np.uint32), np.zeros(size)
-        ),
+        np.zeros(size),
+        np.zeros(size, np.uint32),
+        np.zeros(size),
+        np.zeros(size, np.uint32),
+        np.zeros(size),
     )
     return beliefs, logs
 
@@ -105,26 +106,18 @@ def _filter_batch(
 _CELLS_AT_ONCE = 4_000_000  # of beliefs that are made at a time
 
 
-class _FilterMemory(NamedTuple):
-    """Working memory of the filter: a belief by its support, the next one, and what is predicted."""
-
-    predicted: FloatArray  # [state]: 0 between steps
-    held: IndexArray  # the states that the belief holds possible
-    share: FloatArray  # of each of those
-    next_held: IndexArray
-    next_share: FloatArray
-
-
 @kernel
-def _filter(start, moves, column_start, column_state, column_value, sequence_start, seen, beliefs, logs, memory):
+def _filter(
+    start, edge_start, edge_target, flow, column_start, column_state, column_value, sequence_start, seen, beliefs, logs,
+    predicted, held, share, next_held, next_share,
+):  # fmt: skip
     """Filter observation sequences: write log2 P(o_0 .. o_t) for every observation, and beliefs where there is room.
 
     alpha_t(x') = E(o_t | x') sum over x of P_pi(x' | x) alpha_t-1(x), divided by its sum at every step. Only states
     that emit what was seen are looked at, the entries of its column of the emission.
+    Working memory, all [state]: predicted, 0 between steps; a belief by the states that it holds possible and the share
+    of each (held, share), and the next one.
     """
-    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
-    predicted, held, share = memory.predicted, memory.held, memory.share
-    next_held, next_share = memory.next_held, memory.next_share
     keep = beliefs.shape[0] > 0
     for sequence in range(sequence_start.size - 1):
         num_held, log = 0, 0.0
@@ -206,7 +199,7 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
     Raises InputError when the sequence has probability 0.
     """
     pi, process = _check_vector(product, pi), product.process
-    _check_length(product, observations)
+    _check_lengths(product, [observations])
     onward = transition_matrix(process, process.flow(pi))
     likelihood = np.ones(process.num_states)
     for steps, emitted in enumerate(reversed(_emissions(product, observations))):
@@ -221,20 +214,29 @@ def start_posterior(product: Product, pi: FloatArray, observations: Sequence[str
 
 def _emissions(product: Product, observations: Sequence[str]) -> list[FloatArray]:
     """Return per observation E(o | x) over product states; InputError with every unknown name."""
-    numbers = _number_observations(product, observations)
+    numbers = _number_observations(product, [observations])
     by_observation = product.process.emission.scipy().tocsc()
     columns = {number: by_observation[:, [number]].toarray().reshape(-1) for number in set(numbers)}
     return [columns[number] for number in numbers]
 
 
-def _number_observations(product: Product, observations: Sequence[str]) -> list[int]:
-    """Return the numbers of observations; InputError with every unknown name."""
+def _number_observations(product: Product, sequences: Sequence[Sequence[str]]) -> list[int]:
+    """Return the numbers of the observations of sequences, one after the other.
+
+    Raises InputError with every unknown name of the first sequence that has one.
+    """
     known = {name: index for index, name in enumerate(product.observations)}
     try:
-        return [known[name] for name in observations]
+        return [known[name] for observations in sequences for name in observations]
     except (KeyError, TypeError):  # TypeError: what cannot be a name
-        unknown = ((index, name) for index, name in enumerate(observations) if str(name) not in known)
-        raise InputError([_unknown_observation(product, index, name) for index, name in unknown]) from None
+        for observations in sequences:
+            unknown = [
+                index for index, name in enumerate(observations) if not (isinstance(name, str) and name in known)
+            ]
+            if unknown:
+                faults = [_unknown_observation(product, index, observations[index]) for index in unknown]
+                raise InputError(faults) from None
+        raise
 
 
 def _unknown_observation(product: Product, index: int, name: str) -> Fault:
@@ -256,13 +258,15 @@ def _check_vector(product: Product, pi: FloatArray) -> FloatArray:
     return vector
 
 
-def _check_length(product: Product, observations: Sequence[str]) -> None:
-    """Raise InputError unless there are 1 to horizon + 1 observations."""
-    check_types({"observations": (observations, Sequence, "a list of observations")})
-    most = product.process.horizon + 1
-    if not 1 <= len(observations) <= most:
-        message = f"{len(observations)} observations, but a run shows o_0 .. o_{most - 1}"
+def _check_lengths(product: Product, sequences: Sequence[Sequence[str]]) -> IntArray:
+    """Return [sequence]: the number of its observations. Raises InputError unless all have 1 to horizon + 1."""
+    for observations in {type(each): each for each in sequences}.values():
+        check_types({"observations": (observations, Sequence, "a list of observations")})
+    lengths, most = np.array([len(each) for each in sequences], dtype=np.int64), product.process.horizon + 1
+    for length in lengths[(lengths < 1) | (lengths > most)].tolist():
+        message = f"{length} observations, but a run shows o_0 .. o_{most - 1}"
         raise InputError([Fault("observations", message, f"give 1 to {most}")])
+    return lengths
 
 
 def _check_possible(weights: FloatArray, observations: Sequence[str]) -> FloatArray:

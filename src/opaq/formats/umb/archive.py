@@ -17,26 +17,29 @@ import lzma
 import os
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import PurePosixPath
-from typing import IO, Any, NoReturn, cast
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import Fault, Faults, InputError, escape_invisible
 from opaq.files import read_bytes
+from opaq.formats.umb.tar import TarEntry, tar_entries
 from opaq.model.arrays import FloatArray, frozen
 
 MAX_BYTES = 2 << 30  # once decompressed
 _MAX_GROWTH = 50  # times its own size an archive may become; models reach 5 to 20
 _FREE_GROWTH = 64 << 20  # what any archive may become, however small it is
 _MAX_MEMBERS = 100_000
-_PIECE = 4 << 20
 _BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError)
-_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
+_DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
+    b"\x1f\x8b": lambda: zlib.decompressobj(wbits=16 + zlib.MAX_WBITS),  # gzip
+    b"\xfd7zXZ\x00": lzma.LZMADecompressor,
+    b"BZh": bz2.BZ2Decompressor,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class Archive:
         starts = self.array(member, "<u8", rows + 1)
         if starts[0] != 0 or starts[-1] != entries or (starts[1:] < starts[:-1]).any():
             self.fail(member, f"must rise from 0 to {entries:,}, the declared number of entries")
-        return starts.astype(np.int64)
+        return starts.view("<i8")  # all are below 2^63
 
     def indices(self, member: str, dtype: str, count: int, *, below: int) -> NDArray[np.int64]:
         """Return `count` numbers, each below `below`. Raises InputError that names the first one that is not."""
@@ -95,7 +98,7 @@ class Archive:
         if count and int(numbers.max()) >= below:
             first = int(np.argmax(numbers >= below))
             self.fail(member, f"entry {first:,} is {int(numbers[first]):,}, but there are only {below:,}")
-        return numbers.astype(np.int64)
+        return numbers.view("<i8") if numbers.itemsize == 8 else numbers.astype(np.int64)
 
     def strings(self, folder: str, count: int) -> list[str]:
         """Return `count` texts, stored end to end beside their offsets.
@@ -103,9 +106,15 @@ class Archive:
         folder: has strings.bin and string-mapping.bin. Raises InputError for wrong offsets, and for what is not UTF-8.
         """
         text = bytes(self.members.get(f"{folder}/strings.bin", b""))
-        ends = self.offsets(f"{folder}/string-mapping.bin", count, len(text)).tolist()
+        ends = self.offsets(f"{folder}/string-mapping.bin", count, len(text))
         try:
-            return [text[begin:end].decode() for begin, end in pairwise(ends)]
+            if b"\0" in text:
+                return [text[begin:end].decode() for begin, end in pairwise(ends.tolist())]
+            written = np.ones(len(text) + count, np.bool_)
+            written[ends[1:] + np.arange(count)] = False
+            ended = np.zeros(written.size, np.uint8)  # a zero after every text: one call then takes them apart
+            ended[written] = np.frombuffer(text, np.uint8)
+            return ended.tobytes().decode().split("\0")[:-1]
         except UnicodeDecodeError:
             self.fail(f"{folder}/strings.bin", "is not UTF-8 text")
 
@@ -122,10 +131,9 @@ def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
         content = _decompress(stored, source, max_bytes)
     except _BROKEN as error:
         raise _refuse(source, f"is cut short or damaged: {error}") from None
-    view = content.getbuffer() if content is not None else memoryview(stored)
     try:
-        return Archive(source, _members(source, content or io.BytesIO(stored), view.toreadonly()))
-    except (tarfile.TarError, EOFError, OverflowError, ValueError, IndexError, RecursionError) as error:
+        return Archive(source, _members(source, memoryview(content)))
+    except ValueError as error:
         raise _refuse(source, f"is not a whole tar archive: {error}", "a UMB file is one") from None
 
 
@@ -134,62 +142,64 @@ def _refuse(source: str, finding: str, advice: str = "", *, member: str = "") ->
     return InputError([Fault(member, finding, advice)], source)
 
 
-def _decompress(stored: bytes, source: str, max_bytes: int) -> io.BytesIO | None:
-    """Return the tar archive inside a compressed file; None when the file is one itself.
+def _decompress(stored: bytes, source: str, max_bytes: int) -> bytes:
+    """Return the tar archive inside a compressed file; the file itself when it is not compressed.
 
     stored: the file; source: its name, for errors; max_bytes: the most that it may become.
-    It is unpacked piece by piece, so that a small file cannot fill the memory.
+    No more is unpacked than may be kept, so that a small file cannot fill the memory.
     Raises InputError beyond `max_bytes`, and beyond the larger of _FREE_GROWTH and _MAX_GROWTH times the file's size.
     """
-    opener = next((opener for magic, opener in _OPENERS.items() if stored.startswith(magic)), None)
-    if opener is None:
-        return None
+    begin_stream = next((begin for magic, begin in _DECOMPRESSORS.items() if stored.startswith(magic)), None)
+    if begin_stream is None:
+        return stored
     limit = min(max_bytes, max(_FREE_GROWTH, _MAX_GROWTH * len(stored)))
-    content = io.BytesIO()
-    with cast(IO[bytes], opener(io.BytesIO(stored), "rb")) as stream:
-        while piece := stream.read(min(_PIECE, limit + 1 - content.tell())):
-            content.write(piece)
-            if content.tell() > limit:
-                finding = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
-                advice = "raise the limit if it is trusted" if limit == max_bytes else "store it without compression"
-                raise _refuse(source, finding, advice)
-    content.seek(0)
-    return content
+    parts, room, rest = list[bytes](), limit + 1, stored
+    while rest and room:  # one stream after the other; zeros may fill up the end
+        stream = begin_stream()
+        parts.append(stream.decompress(rest, room))
+        room -= len(parts[-1])
+        if room and not stream.eof:
+            raise EOFError("the compressed data have no end")
+        rest = stream.unused_data.lstrip(b"\0")
+    if not room:
+        finding = f"has {len(stored):,} bytes and more than {limit:,} bytes once decompressed"
+        advice = "raise the limit if it is trusted" if limit == max_bytes else "store it without compression"
+        raise _refuse(source, finding, advice)
+    return b"".join(parts)
 
 
-def _members(source: str, content: io.BytesIO, view: memoryview) -> dict[str, memoryview]:
-    """Return name -> content of every plain file, as a part of `view`, without a copy.
+def _members(source: str, view: memoryview) -> dict[str, memoryview]:
+    """Return name -> content of every plain file of a tar archive, as a part of `view`, without a copy.
 
-    content: the tar archive; view: the same bytes. Raises InputError for an entry that `_find_fault` refuses.
+    Raises InputError for an entry that `_find_fault` refuses, and ValueError for what is no archive.
     """
     members: dict[str, memoryview] = {}
-    with tarfile.open(fileobj=content, mode="r:") as archive:
-        for count, entry in enumerate(archive):
-            if count >= _MAX_MEMBERS:
-                raise _refuse(source, f"has more than {_MAX_MEMBERS:,} members")
-            fault = _find_fault(entry, members, len(view))
-            if fault:
-                raise _refuse(source, fault, member=_escape_name(entry.name))
-            if not entry.isdir():
-                members[str(PurePosixPath(entry.name))] = view[entry.offset_data : entry.offset_data + entry.size]
+    for count, entry in enumerate(tar_entries(view)):
+        if count >= _MAX_MEMBERS:
+            raise _refuse(source, f"has more than {_MAX_MEMBERS:,} members")
+        name = "/".join(part for part in entry.name.split("/") if part not in ("", "."))
+        fault = _find_fault(entry, name, members, len(view))
+        if fault:
+            raise _refuse(source, fault, member=_escape_name(entry.name))
+        if not entry.is_folder:
+            members[name] = view[entry.first : entry.first + entry.size]
     return members
 
 
-def _find_fault(entry: tarfile.TarInfo, members: Mapping[str, memoryview], length: int) -> str:
+def _find_fault(entry: TarEntry, name: str, members: Mapping[str, memoryview], length: int) -> str:
     """Return why an entry of a tar archive is refused, or nothing.
 
-    members: those so far; length: the bytes of the archive.
+    name: its path without empty parts; members: those so far; length: the bytes of the archive.
     """
-    path = PurePosixPath(entry.name)
-    if path.is_absolute() or ".." in path.parts or "\\" in entry.name or "\0" in entry.name:
+    if entry.name.startswith("/") or ".." in name.split("/") or "\\" in name or "\0" in name:
         return "leads out of the archive"
-    if entry.isdir():
+    if entry.is_folder:
         return ""
-    if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or entry.issparse():
+    if not entry.is_file:
         return "is not a plain file"
-    if str(path) in members:
+    if name in members:
         return "is in the archive twice"
-    if entry.size < 0 or entry.offset_data + entry.size > length:
+    if entry.first + entry.size > length:
         return f"is cut short: {entry.size:,} bytes are declared"
     return ""
 
@@ -260,7 +270,7 @@ def numbers(archive: Archive, member: str, kind: NumberType, count: int) -> Floa
     Raises InputError for other types, and when the member has another number of bytes.
     """
     if kind == NumberType("double", 64):
-        return archive.array(member, "<f8", count).astype(np.float64)
+        return archive.array(member, "<f8", count)
     if kind.name in ("int", "uint") and kind.bits in (8, 16, 32, 64):
         return archive.array(member, f"<{kind.name[0]}{kind.bits // 8}", count).astype(np.float64)
     if kind.name != "rational" or kind.bits % 128:

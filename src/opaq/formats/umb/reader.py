@@ -54,11 +54,10 @@ def _read_transitions(reading: Reading) -> tuple[IntArray, SparseRows]:
     targets = archive.indices("branch-to-target.bin", "<u8", branches, below=states)
     starts = _read_starts(archive, "choice-to-branches.bin", choices, branches)
     choice_start = _read_starts(archive, "state-to-choices.bin", states, choices)
-    state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
 
     def describe(choice: int) -> str:
         """Return what messages call a choice: its state, and its number there."""
-        state = int(state_of[choice])
+        state = int(np.searchsorted(choice_start, choice, side="right")) - 1
         return f"state {state}, choice {choice - int(choice_start[state])}"
 
     rows = SparseRows(starts, targets, _read_probabilities(reading), states)
@@ -264,7 +263,8 @@ def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, 
         return tuple(f"a{number}" for number in range(int(position.max(initial=-1)) + 1)), position
     chosen = reading.archive.indices(f"{folder}/values.bin", "<u4", position.size, below=count)
     named = f"{folder}/string-mapping.bin" in reading.archive.members
-    used, chosen = np.unique(chosen, return_inverse=True)
+    used = np.unique(chosen)
+    chosen = np.searchsorted(used, chosen)
     if not named:
         return _separate_choices(tuple(f"a{action}" for action in used), chosen, choice_start)
     names = [name or "tau" for name in reading.archive.strings(folder, count)]  # tau: a step without a name
@@ -282,6 +282,8 @@ def _separate_choices(
     """
     state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
     key = state_of * len(names) + chosen
+    if (key[1:] > key[:-1]).all():
+        return names, chosen
     order = np.argsort(key, kind="stable")
     ranked = key[order]
     first = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))
