@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.expansion import expand, expand_levels
+from opaq.beliefs.expansion import expand_levels
 from opaq.beliefs.graph import DROPPED, Arcs, Budget, Chain, Graph, Level, Limit, Nodes, NumberArray, Room, SettledArcs
+from opaq.beliefs.large_levels import expand_level
 from opaq.beliefs.secret_prediction import SecretPredictions
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.uncertainty import Uncertainty
@@ -255,7 +256,9 @@ def unroll(
                     on_level(time, num_nodes)
                 limit = _check_total_size(chain, trimmer.budget, num_nodes, num_entries) if whole else None
                 continue
-        child, reached, settled = _expand_once(chain, level, rng, keep=keep, room=trimmer.room(used))
+        draws = _draw_uniforms(level, rng, levels=1)
+        room = trimmer.room(used)
+        child, reached, settled = expand_level(chain, level.nodes, draws=draws, keep_arcs=keep, room=room)
         if whole and not chain.stop.requested:
             limit = trimmer.check_limits(child, used, complete=reached == level.num_nodes)
         else:
@@ -295,15 +298,6 @@ def _draw_uniforms(level: Level, rng: np.random.Generator | None, *, levels: int
     """Return [level, run]: one uniform number per sampled run and level, no columns where nothing is sampled."""
     runs = int(level.nodes.runs.sum()) if rng is not None else 0
     return rng.random((levels, runs)) if rng is not None and runs else np.zeros((levels, 0))
-
-
-def _expand_once(
-    chain: Chain, level: Level, rng: np.random.Generator | None, *, keep: bool, room: Room
-) -> tuple[Level, int, float]:
-    """Return the next level, how many nodes of this one were expanded, and the mass that was settled."""
-    draws = _draw_uniforms(level, rng, levels=1)
-    made = expand(chain, level.nodes, draws=draws, keep_arcs=keep, room=room)
-    return Level(made.nodes, made.arcs, made.known), made.reached, made.settled_mass
 
 
 def _expand_small_levels(
