@@ -32,6 +32,7 @@ from opaq.threads import map_in_threads
 
 _BUCKETS = 8
 _BUCKET_SHIFT = np.uint64(61)  # the highest three bits of a hash tell its bucket
+_LEAST_SLOTS = 64  # of a hash table
 _SLOT_SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
 
@@ -82,7 +83,7 @@ def _merge_bucket(bucket, children, table, first):
     per child, of which the first ones are used. first: [child], written for those of the bucket.
     """
     hashes, mass, best, parent, runs = children.hashes, children.mass, children.best, children.parent, children.runs
-    count, size = 0, 64
+    count, size = 0, _LEAST_SLOTS
     for child in range(first.size):
         if hashes[child, 0] >> _BUCKET_SHIFT == bucket:
             count += 1
@@ -121,7 +122,7 @@ def _merge(parts: list[Expansion], num_nodes: int, *, workers: int) -> tuple[Lev
     first = np.empty(children.mass.size, np.int32)
 
     def merge_bucket(bucket: int) -> None:
-        table = np.empty(1 << (4 * first.size).bit_length(), np.int32)
+        table = np.empty(_LEAST_SLOTS << (4 * first.size // _LEAST_SLOTS).bit_length(), np.int32)
         _merge_bucket(np.uint64(bucket), children, table, first)
 
     list(map_in_threads(merge_bucket, range(_BUCKETS), workers=workers))

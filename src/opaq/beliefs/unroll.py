@@ -147,11 +147,15 @@ class Trimmer:
             entries = max(self.budget.memory // (8 * _BYTES_A_PREDICTION), 1024)
             flow, stop = np.real(self.chain.moves.flow), self.chain.stop
             self._predictions = SecretPredictions.of(self.chain.process, flow, max_entries=entries, stop=stop)
-        uncertainties = self._predictions.uncertainty(
-            nodes, time, chosen, pair_state=self.chain.pairs.state, leaves=self.leaves
-        )
-        mass = np.real(nodes.mass[chosen])
-        return np.stack([mass, *(mass * per_unit for per_unit in uncertainties)], axis=1)
+        predictions = self._predictions
+
+        def cost_part(chain: Chain, first: int, last: int) -> FloatArray:
+            part, states = chosen[first:last], chain.pairs.state
+            uncertainties = predictions.uncertainty(nodes, time, part, pair_state=states, leaves=self.leaves)
+            mass = np.real(nodes.mass[part])
+            return np.stack([mass, *(mass * per_unit for per_unit in uncertainties)], axis=1)
+
+        return np.concatenate(list(self.chain.map_parts(cost_part, chosen.size)))
 
 
 def _take_nodes(level: Level, chosen: IntArray, weight: FloatArray | None = None) -> Level:

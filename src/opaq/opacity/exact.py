@@ -28,6 +28,7 @@ from opaq.model.uncertainty import GuessError, Shannon, Uncertainty
 from opaq.opacity.amount import Amount, Figures, check_masses
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
+from opaq.threads import available_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,8 @@ def gradient(
 
     theta: [slot], logits; pi(a | u) = exp theta(u, a) / sum_b exp theta(u, b). Returns bits, and bits per unit [slot].
     leaf: another uncertainty, over the secret's values; a supergradient where it has kinks.
-    budget: the value is the part that the budget keeps, a lower bound. Without one, BudgetError is raised when the
-        whole graph does not fit the default budget.
+    budget: the value is the part that the budget keeps, a lower bound. Without one every core works on it, and
+        BudgetError is raised when the whole graph does not fit the default budget.
     Raises StoppedError when `stop` is requested meanwhile.
     """
     return _slope(process, theta, leaf, budget, stop)
@@ -164,7 +165,7 @@ def policy_slope(
     probability; within a row only differences have a meaning, since rows of policies sum to 1.
     With `whole`, BudgetError is raised where a given budget does not hold the whole graph.
     """
-    chain = Chain.of(process, pi, stop=stop, workers=1 if budget is None else budget.workers)
+    chain = Chain.of(process, pi, stop=stop, workers=available_cores() if budget is None else budget.workers)
     graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=whole)
     chain.stop.check()
     if budget is None and not graph.whole:
