@@ -19,7 +19,7 @@ SOURCE = Path(opaq.__file__).parent
 # Each layer may import the layers before it; those on one line know nothing of each other.
 LAYERS = [
     ["errors", "version"],
-    ["codec", "commands", "display", "files", "kernel_cache", "lexer", "stop"],
+    ["codec", "commands", "display", "files", "kernel_cache", "lexer", "stop", "threads"],
     ["model"],
     ["automata"],
     ["spec"],

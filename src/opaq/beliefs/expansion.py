@@ -35,7 +35,7 @@ from opaq.beliefs.graph import (
 from opaq.kernel_cache import helper, inlined, kernel
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
 
-_HashArray = NDArray[np.uint64]
+HashArray = NDArray[np.uint64]
 
 
 class _GrowingLevel(NamedTuple):
@@ -49,7 +49,7 @@ class _GrowingLevel(NamedTuple):
     parent: ShortArray  # [node]
     observation: ShortArray  # [node]
     runs: ShortArray  # [node]
-    hashes: _HashArray  # [node, 2]
+    hashes: HashArray  # [node, 2]
 
 
 # What the kernel counts, in one array of whole numbers: where it stands, so that it can go on.
@@ -336,6 +336,7 @@ class Expansion(NamedTuple):
     num_nodes: int  # of all complete levels together
     num_entries: int
     settled_mass: float  # of all levels
+    hashes: HashArray  # [node, 2]: of `nodes`
 
 
 def expand(chain: Chain, nodes: Nodes, *, draws: FloatArray, keep_arcs: bool, room: Room) -> Expansion:
@@ -416,7 +417,7 @@ def _run(
     settled_mass = float(totals[1] if count[_LEVELS] else totals[0])
     totals_made = int(count[_LEVELS]), reached, int(count[_ALL_NODES]), int(count[_ALL_ENTRIES])
     return _cut_level(now, int(count[_NODES])), Expansion(
-        _cut_level(made, num_made), arcs, known, *totals_made, settled_mass
+        _cut_level(made, num_made), arcs, known, *totals_made, settled_mass, made.hashes[:num_made]
     )
 
 

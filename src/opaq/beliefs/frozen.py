@@ -30,7 +30,7 @@ from opaq.beliefs.leaves import cell_values
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
 from opaq.kernel_cache import helper, inlined, kernel
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, frozen, indices
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, frozen, indices, inner_product
 from opaq.model.uncertainty import MassRows, Uncertainty
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -484,7 +484,7 @@ class FrozenGraph:
         leaf: the uncertainty that sweeps evaluate, opacity by default.
         Raises StoppedError when `stop` is requested meanwhile.
         """
-        chain = Chain.of(process, pi, stop=stop)
+        chain = Chain.of(process, pi, stop=stop, workers=budget.workers)
         graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, shape_only=True)
         chain.stop.check()
         return cls.from_graph(chain, graph, leaf=leaf)
@@ -560,7 +560,7 @@ class FrozenGraph:
             return False, 0.0
         amounts, slopes = rows.evaluate(leaf, masses)
         _sweep_from_leaves(self.shape, self.links, moves, buffers, slopes, slope, cell)
-        return True, float(np.real(buffers.mass[self.shape.first_leaf :]) @ amounts)
+        return True, inner_product(np.real(buffers.mass[self.shape.first_leaf :]), amounts)
 
     def _with_certain(self, pi: Any, value: float, slope: Any) -> tuple[float, Any]:
         """Add E[c_Z], what a leaf is where the secret is known, to value and slope."""

@@ -23,8 +23,9 @@ Conventions of all kernels:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,9 @@ from opaq.errors import check_numbers
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
+from opaq.threads import map_in_threads
 
+_Outcome = TypeVar("_Outcome")
 ShortArray = NDArray[np.int32]
 ByteArray = NDArray[np.uint8]
 NumberArray = NDArray[np.float64] | NDArray[np.complex128]
@@ -66,6 +69,15 @@ class Nodes(NamedTuple):
     parent: ShortArray  # [node]: the node which that sequence comes from
     observation: ShortArray  # [node]: the last observation
     runs: ShortArray  # [node]: how many sampled runs passed (0 when nothing is sampled)
+
+    def part(self, first: int, last: int) -> Nodes:
+        """Return the nodes first .. last - 1, as a level of their own."""
+        if last - first == self.mass.size:
+            return self
+        entries = slice(self.start[first], self.start[last])
+        per_node: list[Any] = [array[first:last] for array in self[3:]]
+        start = self.start[first : last + 1] - self.start[first]
+        return Nodes(start, self.pair[entries], self.belief[entries], *per_node)
 
 
 class Room(NamedTuple):
@@ -168,6 +180,7 @@ def new_scratch(
 
 
 Limit = Literal["beliefs", "memory", "work"]
+PART_NODES = 1 << 13  # levels of more nodes are worked on in parts of so many
 DROPPED = -1  # the child of an arc whose node was dropped
 
 
@@ -181,6 +194,7 @@ class Budget:
     whole_nodes: the most nodes on one level of a graph that must be kept whole (None: as `nodes`).
     whole_work: the most operations for such a graph, counting entries moved along edges and to observations (None: no
         limit).
+    workers: the most threads that make and sweep the graph; what they return does not depend on it.
     Raises InputError for numbers outside their limits.
     """
 
@@ -189,6 +203,7 @@ class Budget:
     memory: int = 4 << 30
     whole_nodes: int | None = None
     whole_work: float | None = None
+    workers: int = 1
 
     @property
     def most_whole(self) -> int:
@@ -202,8 +217,10 @@ class Budget:
             "memory": (self.memory, 1, 2**60),
             "whole_nodes": (self.whole_nodes, 1, 2**63),
             "whole_work": (self.whole_work, 0, math.inf),
+            "workers": (self.workers, 1, 10**6),
         }
-        check_numbers(limits, whole=("nodes", "memory", "whole_nodes"), optional=("whole_nodes", "whole_work"))
+        whole = ("nodes", "memory", "whole_nodes", "workers")
+        check_numbers(limits, whole=whole, optional=("whole_nodes", "whole_work"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,7 +283,8 @@ class Graph:
 class Chain:
     """A hidden process under one policy, laid out for the kernels, with their working memory.
 
-    Not to be shared by threads: kernels write to `work`.
+    Not to be shared by threads: kernels write to `work`. Large levels are worked on in parts (`map_parts`), each with
+    working memory of its own.
     """
 
     process: HiddenProcess
@@ -274,13 +292,17 @@ class Chain:
     pairs: Pairs
     work: Scratch
     stop: Stop
+    workers: int = 1
 
     @classmethod
-    def of(cls, process: HiddenProcess, pi: Any, *, named: bool = False, stop: Stop | None = None) -> Chain:
+    def of(
+        cls, process: HiddenProcess, pi: Any, *, named: bool = False, stop: Stop | None = None, workers: int = 1
+    ) -> Chain:
         """Lay out a process under one policy vector [slot], real or complex.
 
         named: keep observations that say the same apart, so that those of nodes and arcs are the observer's own.
         stop: ends kernels that are running once it is requested; optional.
+        workers: the most threads that work on one level.
         """
         stop = stop or Stop()
         moves = ChainEdges(*process.edges, process.flow(pi))
@@ -293,4 +315,20 @@ class Chain:
             like=moves.flow,
             stop=stop.cell(),
         )
-        return cls(process, moves, pairs, work, stop)
+        return cls(process, moves, pairs, work, stop, workers)
+
+    def map_parts(self, function: Callable[[Chain, int, int], _Outcome], num_nodes: int) -> Iterator[_Outcome]:
+        """Yield what a function returns for every part of a level, in order; parts are the same for all `workers`.
+
+        function: called with a chain, whose working memory it may use, the first node of a part and the first after it.
+        """
+        if num_nodes <= PART_NODES:
+            yield function(self, 0, num_nodes)
+            return
+
+        def work_apart(first: int) -> _Outcome:
+            memory = (np.zeros(array.shape, array.dtype) for array in self.work[:-1])
+            apart = replace(self, work=Scratch._make([*memory, self.work.stop]))
+            return function(apart, first, min(first + PART_NODES, num_nodes))
+
+        yield from map_in_threads(work_apart, range(0, num_nodes, PART_NODES), workers=self.workers)

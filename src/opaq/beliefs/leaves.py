@@ -11,14 +11,25 @@ flow what the edge carries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from opaq.beliefs.expansion import predict
-from opaq.beliefs.graph import BITS, IMPOSSIBLE, Budget, Chain, Graph, Nodes, NumberArray, new_numbers
+from opaq.beliefs.graph import (
+    BITS,
+    IMPOSSIBLE,
+    PART_NODES,
+    Budget,
+    Chain,
+    Graph,
+    Level,
+    Nodes,
+    NumberArray,
+    new_numbers,
+)
 from opaq.beliefs.unroll import Trimmer
 from opaq.kernel_cache import inlined, kernel
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
@@ -272,13 +283,21 @@ def evaluate_nodes(
     """
     num_nodes = nodes.mass.size
     excess = {name: np.zeros(num_nodes) for name in (Shannon.name, GuessError.name, *(leaf.name for leaf in leaves))}
-    blocks = _LeafBlocks(chain, nodes, excess[Shannon.name], excess[GuessError.name], cells or chain.pairs)
-    if not leaves:
-        return LastStep(excess, blocks.evaluate())
-    for block in blocks:
-        for leaf in leaves:
-            excess[leaf.name][block.first : block.last] = block.rows.evaluate(leaf, block.masses)[0]
-    return LastStep(excess, blocks.num_done)
+    entropy, error = excess[Shannon.name], excess[GuessError.name]
+
+    def evaluate_part(apart: Chain, first: int, last: int) -> tuple[int, bool]:
+        """Return the first node that was not dealt with, and whether there is one."""
+        blocks = _LeafBlocks(apart, nodes, entropy, error, cells or chain.pairs, first, last)
+        if not leaves:
+            blocks.evaluate()
+        else:
+            for block in blocks:
+                for leaf in leaves:
+                    excess[leaf.name][block.first : block.last] = block.rows.evaluate(leaf, block.masses)[0]
+        return blocks.num_done, blocks.num_done < last
+
+    outcomes = list(chain.map_parts(evaluate_part, num_nodes))
+    return LastStep(excess, next((done for done, ended in outcomes if ended), num_nodes))
 
 
 def slope_of_leaf(chain: Chain, graph: Graph, leaf: Uncertainty) -> tuple[FloatArray, Any]:
@@ -302,8 +321,7 @@ def slope_of_levels(
     cells: whose masses the uncertainty is a function of; those of (observation, secret value) unless given.
     The graph must have kept its levels. Raises StoppedError when the work was asked to stop.
     """
-    moves, pairs, work = chain.moves, chain.pairs, chain.work
-    slope, adjoint = np.zeros(moves.flow.size, moves.flow.dtype), None
+    slope, adjoint = np.zeros_like(chain.moves.flow), None
     amounts = [np.zeros(0)] * len(graph.levels)
     for index in range(len(graph.levels) - 1, -1, -1):
         nodes = graph.levels[index].nodes
@@ -314,8 +332,7 @@ def slope_of_levels(
             own *= weights[index]
             slope += weights[index] * own_slope
         if adjoint is not None:
-            child = graph.levels[index + 1]
-            _backward_step(nodes, child.arcs, child.nodes, adjoint, moves, pairs, slope, own, work)
+            _carry_back(chain, nodes, graph.levels[index + 1], adjoint, slope, own)
         adjoint = own
     chain.stop.check()
     return amounts, slope
@@ -325,14 +342,51 @@ def _level_slope(
     chain: Chain, nodes: Nodes, leaf: Uncertainty, cells: Pairs | None, slope: Any, adjoint: Any
 ) -> FloatArray:
     """Return [node] the expected excess of an uncertainty after the next observation; adds to slope and adjoint."""
-    moves, pairs, work, amounts = chain.moves, cells or chain.pairs, chain.work, np.zeros(nodes.mass.size)
-    if leaf.compiled == "opacity":
-        _entropy_slope(nodes, moves, pairs, work, amounts, slope, adjoint)
-        return amounts
-    for block in _LeafBlocks(chain, nodes, np.zeros_like(amounts), np.zeros_like(amounts), pairs):
-        amounts[block.first : block.last], slopes = block.rows.evaluate(leaf, block.masses)
-        _leaf_adjoint(nodes, block.first, block.starts, block.cells, slopes, moves, pairs, slope, adjoint, work)
+    moves, pairs, amounts = chain.moves, cells or chain.pairs, np.zeros(nodes.mass.size)
+    unused = np.zeros_like(amounts)
+
+    def add_entropy(apart: Chain, first: int, last: int, slope: Any) -> None:
+        part, entries = nodes.part(first, last), slice(nodes.start[first], nodes.start[last])
+        _entropy_slope(part, moves, pairs, apart.work, amounts[first:last], slope, adjoint[entries])
+
+    def add_rows(apart: Chain, first: int, last: int, slope: Any) -> None:
+        for block in _LeafBlocks(apart, nodes, unused, unused, pairs, first, last):
+            amounts[block.first : block.last], slopes = block.rows.evaluate(leaf, block.masses)
+            _leaf_adjoint(
+                nodes, block.first, block.starts, block.cells, slopes, moves, pairs, slope, adjoint, apart.work
+            )
+
+    _add_slopes(chain, nodes.mass.size, add_entropy if leaf.compiled == "opacity" else add_rows, slope)
     return amounts
+
+
+def _carry_back(chain: Chain, nodes: Nodes, child: Level, child_adjoint: Any, slope: Any, adjoint: Any) -> None:
+    """Add to the adjoints of a level what those of the next one make of them, and to `slope`."""
+
+    def add_part(apart: Chain, first: int, last: int, slope: Any) -> None:
+        part, entries = nodes.part(first, last), slice(nodes.start[first], nodes.start[last])
+        arcs = child.arcs._replace(start=child.arcs.start[first : last + 1])
+        _backward_step(
+            part, arcs, child.nodes, child_adjoint, chain.moves, chain.pairs, slope, adjoint[entries], apart.work
+        )
+
+    _add_slopes(chain, nodes.mass.size, add_part, slope)
+
+
+def _add_slopes(chain: Chain, num_nodes: int, add: Callable[[Chain, int, int, Any], None], slope: Any) -> None:
+    """Add the slopes of all parts of a level to `slope`, in their order.
+
+    add: called with a chain, the first node of a part, the first after it, and the slope that it adds to.
+    """
+
+    def add_apart(apart: Chain, first: int, last: int) -> Any:
+        own = slope if num_nodes <= PART_NODES else np.zeros_like(slope)
+        add(apart, first, last, own)
+        return own
+
+    for own in chain.map_parts(add_apart, num_nodes):
+        if own is not slope:
+            slope += own
 
 
 def unfinished_cost(
@@ -364,40 +418,39 @@ class _LeafBlocks:
     entropy: FloatArray  # [node], written
     error: FloatArray  # [node], written
     cells: Pairs  # whose masses are evaluated
-    num_done: int = 0  # nodes dealt with before it was asked to stop
+    num_done: int  # the first node that is not dealt with yet
+    last: int  # the first that is not to be dealt with
 
-    def evaluate(self) -> int:
-        """Evaluate opacity and guess error of all nodes without keeping masses; return how many nodes were done."""
-        nothing = np.zeros(0, np.int64)
-        return self._run(self.nodes.mass.size, nothing, np.zeros(0, np.uint32), self.nodes.belief[:0])
+    def evaluate(self) -> None:
+        """Evaluate opacity and guess error of the nodes without keeping masses, until the work is asked to stop."""
+        self._run(self.last, np.zeros(0, np.int64), np.zeros(0, np.uint32), self.nodes.belief[:0])
 
     def __iter__(self) -> Iterator[_LeafBlock]:
         """Yield blocks of nodes, in order, until all are done or the work is asked to stop."""
-        num_nodes, pairs = self.nodes.mass.size, self.chain.pairs
-        room, values = 64 + 4 * min(num_nodes, _NODES_AT_ONCE), cell_values(self.chain.process)
-        while self.num_done < num_nodes:
+        room, values = 64 + 4 * min(self.last - self.num_done, _NODES_AT_ONCE), cell_values(self.chain.process)
+        while self.num_done < self.last:
             first = self.num_done
-            last = min(first + _NODES_AT_ONCE, num_nodes)
+            last = min(first + _NODES_AT_ONCE, self.last)
             starts, cells = np.zeros(last - first + 1, np.int64), np.empty(room, np.uint32)
             masses = new_numbers(room, self.nodes.belief)
-            self.num_done = self._run(last, starts, cells, masses)
+            self._run(last, starts, cells, masses)
             if self.chain.stop.requested and self.num_done < last:
                 return
             room = room if self.num_done == last else 2 * room
             starts = starts[: self.num_done - first + 1]
             cells = cells[: starts[-1]]
-            rows = MassRows.of(starts, values[cells], pairs.cell_observation[cells].astype(np.int64))
+            observations = self.chain.pairs.cell_observation[cells].astype(np.int64)
+            rows = MassRows.of(starts, values[cells], observations)
             if self.num_done > first:
                 yield _LeafBlock(first, self.num_done, rows, starts, cells, masses[: starts[-1]])
 
-    def _run(self, last: int, starts: IntArray, cells: IndexArray, masses: NumberArray) -> int:
-        """Call the kernel for the nodes from the first that is not done on; return the first not done after it."""
+    def _run(self, last: int, starts: IntArray, cells: IndexArray, masses: NumberArray) -> None:
+        """Call the kernel for the nodes from the first that is not done on."""
         chain = self.chain
-        outcome = _leaf_values(
+        self.num_done = _leaf_values(
             self.nodes, self.num_done, last, chain.moves, self.cells, chain.work, self.entropy, self.error, starts,
             cells, masses,
         )  # fmt: skip
-        return int(outcome)
 
 
 def cell_values(process: HiddenProcess) -> IntArray:

@@ -24,7 +24,7 @@ from opaq.beliefs.graph import Budget, Chain, ChainEdges, Graph, new_scratch
 from opaq.beliefs.leaves import evaluate_nodes
 from opaq.beliefs.unroll import unroll
 from opaq.kernel_cache import kernel
-from opaq.model.arrays import FloatArray, IndexArray, IntArray, SparseRows, indices, ints
+from opaq.model.arrays import FloatArray, IndexArray, IntArray, SparseRows, indices, inner_product, ints
 from opaq.model.uncertainty import Uncertainty
 from opaq.product.process import HiddenProcess, Pairs
 from opaq.stop import Stop
@@ -56,9 +56,11 @@ def output_cells(process: HiddenProcess) -> Pairs:
     return named._replace(state=process.pairs.state, cell_observation=indices(np.zeros(named.cell_observation.size)))
 
 
-def chain_with_cells(process: HiddenProcess, pi: Any, cells: Pairs, *, stop: Stop | None = None) -> Chain:
+def chain_with_cells(
+    process: HiddenProcess, pi: Any, cells: Pairs, *, stop: Stop | None = None, workers: int = 1
+) -> Chain:
     """Lay out a process under one policy vector, with working memory for these cells."""
-    chain = Chain.of(process, pi, stop=stop)
+    chain = Chain.of(process, pi, stop=stop, workers=workers)
     work = new_scratch(
         num_states=process.num_states,
         num_observations=process.num_observations,
@@ -88,7 +90,7 @@ def level_means(chain: Chain, graph: Graph, leaf: Uncertainty, cells: Pairs) -> 
     for time, level in enumerate(graph.levels):
         step = evaluate_nodes(chain, level.nodes, leaves=() if leaf.compiled else (leaf,), cells=cells)
         mass, excess = np.real(level.nodes.mass), step.excess[leaf.compiled or leaf.name]
-        kept[time] = mass[: step.num_done] @ excess[: step.num_done]
+        kept[time] = inner_product(mass[: step.num_done], excess[: step.num_done])
         done = step.num_done == mass.size
         missing[time] = 0.0 if graph.whole and done else max(0.0, 1.0 - float(mass[: step.num_done].sum()))
     return LevelMeans(kept, missing)
@@ -141,7 +143,7 @@ class FrozenLevels:
 
         cells: whose masses the entropy is a function of. Raises StoppedError when `stop` is requested meanwhile.
         """
-        chain = chain_with_cells(process, pi, cells, stop=stop)
+        chain = chain_with_cells(process, pi, cells, stop=stop, workers=budget.workers)
         unrolled = unroll(chain, steps=process.horizon, budget=budget, keep=True)
         chain.stop.check()
         graph = FrozenGraph.from_graph(chain, unrolled, cells=cells)

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.expansion import expand, expand_levels
+from opaq.beliefs.expansion import expand_levels
 from opaq.beliefs.graph import DROPPED, Arcs, Budget, Chain, Graph, Level, Limit, Nodes, NumberArray, Room, SettledArcs
+from opaq.beliefs.large_levels import expand_level
 from opaq.beliefs.secret_prediction import SecretPredictions
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.uncertainty import Uncertainty
@@ -146,11 +147,15 @@ class Trimmer:
             entries = max(self.budget.memory // (8 * _BYTES_A_PREDICTION), 1024)
             flow, stop = np.real(self.chain.moves.flow), self.chain.stop
             self._predictions = SecretPredictions.of(self.chain.process, flow, max_entries=entries, stop=stop)
-        uncertainties = self._predictions.uncertainty(
-            nodes, time, chosen, pair_state=self.chain.pairs.state, leaves=self.leaves
-        )
-        mass = np.real(nodes.mass[chosen])
-        return np.stack([mass, *(mass * per_unit for per_unit in uncertainties)], axis=1)
+        predictions = self._predictions
+
+        def cost_part(chain: Chain, first: int, last: int) -> FloatArray:
+            part, states = chosen[first:last], chain.pairs.state
+            uncertainties = predictions.uncertainty(nodes, time, part, pair_state=states, leaves=self.leaves)
+            mass = np.real(nodes.mass[part])
+            return np.stack([mass, *(mass * per_unit for per_unit in uncertainties)], axis=1)
+
+        return np.concatenate(list(self.chain.map_parts(cost_part, chosen.size)))
 
 
 def _take_nodes(level: Level, chosen: IntArray, weight: FloatArray | None = None) -> Level:
@@ -255,7 +260,9 @@ def unroll(
                     on_level(time, num_nodes)
                 limit = _check_total_size(chain, trimmer.budget, num_nodes, num_entries) if whole else None
                 continue
-        child, reached, settled = _expand_once(chain, level, rng, keep=keep, room=trimmer.room(used))
+        draws = _draw_uniforms(level, rng, levels=1)
+        room = trimmer.room(used)
+        child, reached, settled = expand_level(chain, level.nodes, draws=draws, keep_arcs=keep, room=room)
         if whole and not chain.stop.requested:
             limit = trimmer.check_limits(child, used, complete=reached == level.num_nodes)
         else:
@@ -295,15 +302,6 @@ def _draw_uniforms(level: Level, rng: np.random.Generator | None, *, levels: int
     """Return [level, run]: one uniform number per sampled run and level, no columns where nothing is sampled."""
     runs = int(level.nodes.runs.sum()) if rng is not None else 0
     return rng.random((levels, runs)) if rng is not None and runs else np.zeros((levels, 0))
-
-
-def _expand_once(
-    chain: Chain, level: Level, rng: np.random.Generator | None, *, keep: bool, room: Room
-) -> tuple[Level, int, float]:
-    """Return the next level, how many nodes of this one were expanded, and the mass that was settled."""
-    draws = _draw_uniforms(level, rng, levels=1)
-    made = expand(chain, level.nodes, draws=draws, keep_arcs=keep, room=room)
-    return Level(made.nodes, made.arcs, made.known), made.reached, made.settled_mass
 
 
 def _expand_small_levels(

@@ -64,6 +64,9 @@ def command(
     time_limit: Annotated[
         float | None, shared.time_limit("Seconds after which to tell what is certain by then.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="At most so many threads on a large belief graph (default: one per core).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Makes sampling repeatable.")] = None,
     sequences: Annotated[int | None, typer.Option(min=0, help="How many telling sequences to show.")] = None,
     of: shared.OfSecret = None,
@@ -98,6 +101,7 @@ def command(
         "sequences": sequences,
         "max_memory": max_memory,
         "time_limit": time_limit,
+        "workers": workers,
     }
     expect_answer()
     used = _USED[mode or Mode.AUTO]

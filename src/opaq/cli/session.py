@@ -112,7 +112,7 @@ def prepare(*, derivatives: bool = False, kernels: bool = True, quiet: bool) -> 
         if not kernels:
             return
         from opaq.opacity.kernel_warmup import compile_kernels
-        from opaq.solvers.options import available_cores
+        from opaq.threads import available_cores
 
         seconds = _COMPILING_DERIVATIVES if derivatives else _COMPILING
         line = f"compiling the numerical kernels, once per installation: about {seconds} s"

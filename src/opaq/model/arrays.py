@@ -229,6 +229,15 @@ def _add_up(position: IntArray, values: Any, size: int) -> Any:
     return np.bincount(position, weights=values, minlength=size).astype(np.float64)
 
 
+def inner_product(one: FloatArray, other: FloatArray) -> float:
+    """Return the sum of the products of two long vectors, the same whatever the number of cores.
+
+    `@` leaves it to a linear algebra library, which shares long vectors among threads: it rounds by their number, and
+    they keep cores busy for milliseconds after it.
+    """
+    return float((one * other).sum())
+
+
 def expand_rows(starts: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
     """Return (position in `chosen`, entry) for all entries of the chosen rows, one row after the other.
 

@@ -23,11 +23,12 @@ from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf, unfinished_cost
 from opaq.beliefs.returns import secret_distribution, secret_slope
 from opaq.beliefs.unroll import OnLevel, unroll
 from opaq.errors import BudgetError
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import FloatArray, inner_product
 from opaq.model.uncertainty import GuessError, Shannon, Uncertainty
 from opaq.opacity.amount import Amount, Figures, check_masses
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
+from opaq.threads import available_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def evaluate(
     Raises InvariantError when the probabilities of all sequences do not sum to 1.
     """
     budget, leaves = budget or Budget(), [leaf for leaf in leaves if not leaf.compiled]
-    chain = Chain.of(process, pi, stop=stop)
+    chain = Chain.of(process, pi, stop=stop, workers=budget.workers)
     graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, leaves=leaves, on_level=on_level)
     least = certain_values(process, pi, leaves)
     if graph.limit is not None:  # what is left of the graph was not followed to its end
@@ -84,7 +85,7 @@ def evaluate(
     check_masses(graph.last.mass, graph.settled_mass, graph.dropped_mass, horizon=process.horizon)
     figures = {}
     for (name, excess), first, most in zip(end.excess.items(), [0.0, 0.0, *least], dropped[1:], strict=True):
-        value = first + float(graph.last.mass @ excess)
+        value = first + inner_product(np.real(graph.last.mass), excess)
         figures[name] = Amount.between(value, value + float(most))
     return Evaluation(figures, graph.num_nodes, float(dropped[0]))
 
@@ -112,8 +113,8 @@ def gradient(
 
     theta: [slot], logits; pi(a | u) = exp theta(u, a) / sum_b exp theta(u, b). Returns bits, and bits per unit [slot].
     leaf: another uncertainty, over the secret's values; a supergradient where it has kinks.
-    budget: the value is the part that the budget keeps, a lower bound. Without one, BudgetError is raised when the
-        whole graph does not fit the default budget.
+    budget: the value is the part that the budget keeps, a lower bound. Without one every core works on it, and
+        BudgetError is raised when the whole graph does not fit the default budget.
     Raises StoppedError when `stop` is requested meanwhile.
     """
     return _slope(process, theta, leaf, budget, stop)
@@ -164,7 +165,7 @@ def policy_slope(
     probability; within a row only differences have a meaning, since rows of policies sum to 1.
     With `whole`, BudgetError is raised where a given budget does not hold the whole graph.
     """
-    chain = Chain.of(process, pi, stop=stop)
+    chain = Chain.of(process, pi, stop=stop, workers=available_cores() if budget is None else budget.workers)
     graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=whole)
     chain.stop.check()
     if budget is None and not graph.whole:
@@ -173,7 +174,7 @@ def policy_slope(
         raise BudgetError("the belief graph does not fit the budget; allow a larger one")
     leaf = leaf or Shannon()
     amounts, flow_slope = slope_of_leaf(chain, graph, leaf)
-    value, slope = float(np.real(graph.last.mass) @ amounts), process.edge_slots.T @ flow_slope
+    value, slope = inner_product(np.real(graph.last.mass), amounts), process.edge_slots.T @ flow_slope
     if leaf.certain.any():
         mean, mean_slope = secret_slope(process, pi, leaf.certain)
         value, slope = value + float(np.real(mean)), slope + mean_slope

@@ -157,7 +157,8 @@ class Levels:
         stop: when it is requested, what has not been looked at counts as dropped.
         on_level: called with the number of levels done and of beliefs so far.
         """
-        chain, steps = chain_with_cells(self.process, pi, self.cells, stop=stop), self.process.horizon
+        budget, steps = budget or Budget(), self.process.horizon
+        chain = chain_with_cells(self.process, pi, self.cells, stop=stop, workers=budget.workers)
         graph = unroll(chain, steps=steps, budget=budget, keep=True, whole=whole, on_level=on_level)
         means = level_means(chain, graph, self.leaf, self.cells)
         known = graph.limit is None

@@ -54,6 +54,7 @@ from opaq.opacity.targets import target_title
 from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
+from opaq.threads import available_cores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -423,6 +424,7 @@ __all__ = [
     "evaluate_requirements",
     "measure",
     "measure_product",
+    "standard_budget",
     "with_opacity",
 ]
 
@@ -633,6 +635,7 @@ def measure(
     mass: float = 0.0,
     max_memory: float | None = None,
     time_limit: float | None = None,
+    workers: int | None = None,
     sequences: int | None = None,
     capacity: bool = False,
     rate: bool = False,
@@ -655,6 +658,7 @@ def measure(
     mass: the most probability that is dropped on purpose.
     max_memory: GiB that the belief graph may take; 4 unless given.
     time_limit: seconds after which what is certain by then is the answer: an interval, or an estimate from fewer runs.
+    workers: at most so many threads work on a large belief graph (every core by default), which changes nothing else.
     sequences: how many of the most revealing and of the most confusing observation sequences to choose; 3, none for
         horizons above 1,000, unless given.
     capacity: whether to find also the most that the policy gives away over all distributions of the secret, which must
@@ -680,10 +684,11 @@ def measure(
             "mass": (mass, 0, 1),
             "max_memory": (max_memory, 0, 2**30),
             "time_limit": (time_limit, 0, math.inf),
+            "workers": (workers, 1, 10**6),
             "sequences": (sequences, 0, 10**6),
         },
-        whole=("samples", "seed", "max_beliefs", "sequences"),
-        optional=("samples", "max_beliefs", "max_memory", "time_limit", "sequences"),
+        whole=("samples", "seed", "max_beliefs", "workers", "sequences"),
+        optional=("samples", "max_beliefs", "max_memory", "time_limit", "workers", "sequences"),
     )
     check_types(
         {
@@ -700,6 +705,7 @@ def measure(
     chosen = None if policy is None else as_policy(policy, loaded_problem)
     if rate:
         check_rate(loaded_problem, chosen)
+    budget = standard_budget(nodes=max_beliefs, mass=mass, gibibytes=max_memory, workers=workers or available_cores())
     with interruptible(stop, keep_answer=False) as active_stop, active_stop.limit(deadline.left):
         product = compile_problem(loaded_problem, chosen.policy_class if chosen is not None else None, stop=active_stop)
         pi = product.policy_vector(chosen)
@@ -710,7 +716,7 @@ def measure(
             width=width,
             samples=samples,
             rng=np.random.default_rng(seed),
-            budget=_budget(max_beliefs, mass, max_memory),
+            budget=budget,
             time=deadline.left,
             sequences=sequences,
             start_time=deadline.entered,
@@ -719,7 +725,6 @@ def measure(
         )
         most = None
         if capacity:
-            budget = _budget(max_beliefs, mass, max_memory)
             most = bound_capacity(loaded_problem, chosen, budget=budget, stop=active_stop)
         per_step = bound_rate(loaded_problem, chosen, stop=active_stop) if rate else None
         return replace(measurement, compiled=(product, pi), capacity=most, rate=per_step)
@@ -749,7 +754,7 @@ def measure_product(
     start_time: `perf_counter` at which the work began, for `seconds`; now unless given.
     stop: when it is requested, what is certain by then is the answer. Raises BudgetError and StoppedError as `measure`.
     """
-    stop, budget = stop or Stop(), budget or _budget(None, 0.0, None)
+    stop, budget = stop or Stop(), budget or standard_budget()
     options: dict[str, Any] = {"mode": mode, "width": width, "samples": samples, "budget": budget, "time": time}
 
     def measure_one(view: Product, count: int | None) -> Measurement:
@@ -920,12 +925,14 @@ def _tolerance(product: Product, pi: FloatArray, index: int, value: float) -> fl
     return threshold_tolerance(process, payoff, absolute_payoff(process, pi, payoff, forever=forever), forever=forever)
 
 
-def _budget(nodes: int | None, mass: float, gibibytes: float | None) -> Budget:
+def standard_budget(
+    *, nodes: int | None = None, mass: float = 0.0, gibibytes: float | None = None, workers: int = 1
+) -> Budget:
     """Return a budget; without `nodes`, the graph is limited by memory and by the work for a whole graph.
 
-    nodes: the most beliefs per level. mass: probability dropped on purpose. gibibytes: of memory.
+    nodes: the most beliefs per level. mass: probability dropped on purpose. gibibytes: of memory. workers: threads.
     """
-    standard = Budget(mass=mass)
+    standard = Budget(mass=mass, workers=workers)
     if gibibytes is not None:
         standard = replace(standard, memory=round(gibibytes * 2**30))
     if nodes is not None:

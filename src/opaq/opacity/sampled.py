@@ -21,7 +21,7 @@ from opaq.beliefs.graph import STEP, Budget, Chain, Graph
 from opaq.beliefs.leaves import evaluate_leaves, slope_of_leaf
 from opaq.beliefs.returns import secret_slope
 from opaq.beliefs.unroll import unroll
-from opaq.model.arrays import FloatArray
+from opaq.model.arrays import FloatArray, inner_product
 from opaq.model.uncertainty import Shannon, Uncertainty
 from opaq.opacity.exact import certain_values
 from opaq.product.process import HiddenProcess
@@ -109,7 +109,7 @@ def estimate_thinned(
         graph = unroll(chain, steps=process.horizon, budget=Budget(nodes=nodes), rng=rng, thin=True)
         excess = evaluate_leaves(chain, graph, leaves=() if leaf.compiled else (leaf,)).excess[name]
         stop.check()
-        values.append(float(graph.last.mass @ excess))
+        values.append(inner_product(np.real(graph.last.mass), excess))
         if not graph.thinned:
             break
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

@@ -73,7 +73,7 @@ def rank_sequences(
     requested meanwhile.
     """
     process = product.process
-    chain = Chain.of(process, pi, named=True, stop=stop)
+    chain = Chain.of(process, pi, named=True, stop=stop, workers=budget.workers)
     graph = unroll(chain, steps=process.horizon + 1, budget=budget, keep=True, samples=samples, rng=rng)
     chain.stop.check()
     leaves = graph.last

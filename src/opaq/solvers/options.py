@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields, replace
 from types import MappingProxyType
@@ -202,10 +201,3 @@ def _check_values(options: SolveOptions, faults: Faults) -> None:
         )
     except InputError as error:
         faults.errors.extend(error.faults)
-
-
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # Linux only
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -35,7 +35,7 @@ from opaq.model.problem import Problem, Task
 from opaq.opacity.amount import Amount
 from opaq.opacity.exact import policy_slope
 from opaq.opacity.functionals import Functional, Leaf, figure_of, may_cut
-from opaq.opacity.measure import Measurement, Mode, measure_product, with_opacity
+from opaq.opacity.measure import Measurement, Mode, measure_product, standard_budget, with_opacity
 from opaq.opacity.policies import as_policy, compile_for_policy
 from opaq.opacity.targets import covert_references
 from opaq.product.compile import Product, compile_problem
@@ -47,7 +47,6 @@ from opaq.solvers.options import (
     Gradients,
     GradientsUsed,
     SolveOptions,
-    available_cores,
     refuse_sampled_gradients,
     with_solve_options,
 )
@@ -76,6 +75,7 @@ from opaq.solvers.verdict import (
     raise_probabilities,
 )
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
+from opaq.threads import available_cores
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -339,17 +339,22 @@ def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
     return verdict
 
 
-def measure_winner(search: Search, candidate: Candidate) -> tuple[FloatArray, Measurement]:
-    """Return the policy vector [slot] and its measurement; after a stop in a few seconds, and without sequences."""
-    objective, stop = search.objective, search.objective.stop
-    pi = objective.process.softmax(candidate.theta)
+def measure_winner(search: Search, candidate: Candidate, *, workers: int = 1) -> tuple[FloatArray, Measurement]:
+    """Return the policy vector [slot] and its measurement; after a stop in a few seconds, and without sequences.
+
+    workers: the most threads.
+    """
+    objective, stop, budget = search.objective, search.objective.stop, standard_budget(workers=workers)
+    pi, options = objective.process.softmax(candidate.theta), search.options
     if not stop.requested:
-        measurement = measure_product(search.product, pi, sequences=search.options.sequences, stop=stop)
+        measurement = measure_product(search.product, pi, budget=budget, sequences=options.sequences, stop=stop)
         return pi, _sharpen(_tighten(measurement, candidate, objective), pi, replace(objective, stop=Stop()))
     last = Stop()
     mode: Mode = "sampled" if objective.gradients == "sampled" else "auto"
     with last.limit(_LAST_SECONDS):
-        measurement = measure_product(search.product, pi, mode=mode, time=_LAST_SECONDS, sequences=0, stop=last)
+        measurement = measure_product(
+            search.product, pi, mode=mode, budget=budget, time=_LAST_SECONDS, sequences=0, stop=last
+        )
         return pi, _sharpen(_tighten(measurement, candidate, objective), pi, replace(objective, stop=last))
 
 
@@ -728,7 +733,8 @@ def _run(
         if not search.impossible:
             race = search.race(folder=folder, deadline=deadline, on_step=on_step)
     verdict = finish_search(search, race)
-    pi, measurement = measure_winner(search, verdict.candidate)
+    workers = search.options.workers or available_cores()
+    pi, measurement = measure_winner(search, verdict.candidate, workers=workers)
     verdict = reconcile(verdict, measurement)
     minimise = search.product.problem.task.minimise
     return Solution(

@@ -38,13 +38,14 @@ from opaq.opacity.amount import Amount
 from opaq.opacity.measure import Measurement, measure_product
 from opaq.opacity.policies import as_policy
 from opaq.product.compile import compile_problem
-from opaq.solvers.options import SolveOptions, available_cores
+from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import class_name
 from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.study.arguments import read_arguments
 from opaq.study.sweep.laws import BrokenLaw, LawAnswer, compare_answers
+from opaq.threads import available_cores
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -28,13 +28,14 @@ from opaq.model.uncertainty import Uncertainty
 from opaq.opacity.amount import Amount, Target
 from opaq.opacity.measure import Measurement
 from opaq.opacity.policies import as_policy
-from opaq.solvers.options import SolveOptions, available_cores
+from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import class_name
 from opaq.solvers.strategy import Status
 from opaq.stop import TIME_IS_UP, Deadline, Stop, StoppedError, interruptible
 from opaq.study.arguments import read_arguments
 from opaq.study.front.placement import FrontSample, is_closed_under_mixing, next_thresholds, shortfalls
 from opaq.study.front.search import FEW_BELIEFS, FrontSearch, FrontSolution, with_threshold
+from opaq.threads import available_cores
 
 if TYPE_CHECKING:
     from pandas import DataFrame

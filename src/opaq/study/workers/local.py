@@ -10,10 +10,10 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
-from opaq.solvers.options import available_cores
 from opaq.study.workers.executor import Ended, Slot, kill_late
 from opaq.study.workers.process import Child
 from opaq.study.workers.task import PointAnswer, PointTask
+from opaq.threads import available_cores
 
 _LOOK = 0.1  # seconds between two looks at whether a task is late
 
