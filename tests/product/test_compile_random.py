@@ -13,6 +13,7 @@ from opaq.model.policy import PolicyClass, RowKey
 from opaq.model.problem import Problem
 from opaq.product import compile as compiling
 from opaq.product.compile import compile_problem
+from opaq.product.process import FOR_EVER
 from random_problems import CONDITIONS, SECRETS, random_policy, random_problem
 
 every_class = pytest.mark.parametrize("conditions", CONDITIONS, ids="-".join)
@@ -115,15 +116,16 @@ def test_states_of_one_row_must_enable_the_same_actions() -> None:
         compile_problem(problem, PolicyClass(("time",)))
 
 
-@pytest.mark.parametrize("few", [0, 4096])
-def test_states_from_which_others_are_reached(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "_FEW_STATES", few)  # 0: by SciPy
-    rng, size = np.random.default_rng(3), 40
-    for _ in range(10):
-        source, target = rng.integers(size, size=(2, 45))
-        ends = np.unique(rng.integers(size, size=2))
-        expected = set(ends.tolist())
-        while more := {int(one) for one, other in zip(source, target, strict=True) if other in expected} - expected:
-            expected |= more
-        reached = compiling._reach_backwards(ends, source, target, size)
-        assert set(np.flatnonzero(reached).tolist()) == expected
+def test_how_long_secrets_last() -> None:
+    rng, size = np.random.default_rng(3), 30
+    for _ in range(20):
+        counts = rng.integers(1, 3, size=size)
+        edge_start, target = np.concatenate(([0], np.cumsum(counts))), rng.integers(size, size=counts.sum())
+        secret = (rng.random(size) < 0.1).astype(np.int64)
+        lasting = compiling._find_lasting_secrets(secret, edge_start, target)
+        for state in range(size):
+            reached, steps = {state}, 0
+            while steps <= size and {int(secret[one]) for one in reached} == {int(secret[state])}:
+                reached |= {int(after) for one in reached for after in target[edge_start[one] : edge_start[one + 1]]}
+                steps += 1
+            assert lasting[state] == (FOR_EVER if steps > size else steps - 1)

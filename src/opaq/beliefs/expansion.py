@@ -34,6 +34,7 @@ from opaq.beliefs.graph import (
 )
 from opaq.kernel_cache import helper, inlined, kernel
 from opaq.model.arrays import FloatArray, IndexArray, IntArray
+from opaq.product.process import FOR_EVER
 
 HashArray = NDArray[np.uint64]
 
@@ -126,14 +127,32 @@ def _fill_table(table, hashes, num_nodes, least):
 
 @kernel
 def _expand(
-    count, totals, now, made, table, arcs, known, moves, pairs, settled, draws, work, keep_arcs, room, levels, limit
+    count,
+    totals,
+    now,
+    made,
+    table,
+    arcs,
+    known,
+    moves,
+    pairs,
+    secret,
+    lasting,
+    left,
+    draws,
+    work,
+    keep_arcs,
+    room,
+    levels,
+    limit,
 ):
     """Expand levels into the next ones, from where `count` and `totals` stand; return whether it came to an end.
 
     now, made: the level that is expanded, and room for the next; they change places after every level.
     draws: [level, run], no columns for the whole graph; with one uniform number per run only sampled observations are
         followed, and masses are weighted by count / (runs * P(o | node)).
-    settled: [state] secret value certain from there on, or -1.
+    secret, lasting: [state] the secret value, and for how many steps it lasts.
+    left: steps that follow the first level; a child whose states have one value, which lasts as long, is settled.
     keep_arcs: record arcs and settled continuations, for gradients.
     room: nodes that are not reached before its memory is used, or when asked to stop, are left out.
     levels, limit: how many to make, and the most nodes of one that counts as made.
@@ -153,6 +172,7 @@ def _expand(
     stop = work.stop
     sampled = draws.shape[1] > 0
     for step in range(count[_LEVELS], levels):
+        most = left - step
         num_nodes, num_made, num_arcs, num_known = count[_NODES], count[_MADE], count[_ARCS], count[_KNOWN]
         drawn, reached, settled_mass = count[_DRAWN], num_nodes, totals[0]
         mask = _fill_table(table, new_hashes, num_made, 4 * max(num_nodes, num_made))
@@ -177,13 +197,13 @@ def _expand(
                     filled = fill[observation]
                     if filled == 0:
                         chances[observation] = value
-                        agreed[observation] = settled[state]
+                        agreed[observation] = secret[state] if lasting[state] >= most else -1
                         drawn_runs[observation] = 0
                         seen[num_seen] = observation
                         num_seen += 1
                     else:
                         chances[observation] += value
-                        if agreed[observation] != settled[state]:
+                        if lasting[state] < most or agreed[observation] != secret[state]:
                             agreed[observation] = -1
                     at = segment[observation] + filled
                     piece_pair[at] = pair
@@ -325,6 +345,9 @@ def _draw_runs(draws, step, first, num_runs, num_seen, seen, chances, drawn_runs
         drawn_runs[seen[chosen]] += 1
 
 
+NEVER = FOR_EVER // 2  # more steps than any secret that may change lasts
+
+
 class Expansion(NamedTuple):
     """What a level was expanded into."""
 
@@ -339,25 +362,28 @@ class Expansion(NamedTuple):
     hashes: HashArray  # [node, 2]: of `nodes`
 
 
-def expand(chain: Chain, nodes: Nodes, *, draws: FloatArray, keep_arcs: bool, room: Room) -> Expansion:
+def expand(
+    chain: Chain, nodes: Nodes, *, left: int = NEVER, draws: FloatArray, keep_arcs: bool, room: Room
+) -> Expansion:
     """Expand one level of the belief graph into the next.
 
+    left: steps that follow the next level: where these cannot change the secret it is settled. NEVER: no steps can.
     draws: [1, run], one uniform number per sampled run; no columns for the whole graph.
     keep_arcs: record arcs and settled continuations, for gradients and for naming sequences.
     room: nodes that are not reached before its memory is used, or when asked to stop, are left out.
     """
-    return _run(chain, nodes, draws, keep_arcs, room, 1, _NO_LIMIT)[1]
+    return _run(chain, nodes, left, draws, keep_arcs, room, 1, _NO_LIMIT)[1]
 
 
 def expand_levels(
-    chain: Chain, nodes: Nodes, *, draws: FloatArray, room: Room, levels: int, max_nodes: int
+    chain: Chain, nodes: Nodes, *, left: int = NEVER, draws: FloatArray, room: Room, levels: int, max_nodes: int
 ) -> Expansion:
     """Expand several levels in one call while they stay small: long horizons cost no call per level.
 
-    draws: [level, run]. levels: how many to make at most. A level that was not finished, or that has more than
-    `max_nodes` nodes, is not returned. No arcs are kept.
+    left: as of `expand`, of the first level. draws: [level, run]. levels: how many to make at most. A level that was
+    not finished, or that has more than `max_nodes` nodes, is not returned. No arcs are kept.
     """
-    before, expansion = _run(chain, nodes, draws, False, room, levels, max_nodes)
+    before, expansion = _run(chain, nodes, left, draws, False, room, levels, max_nodes)
     finished = expansion.reached == before.mass.size  # and not asked to stop before its end
     if expansion.nodes.mass.size == 0 and expansion.levels and finished:  # nothing is left, and nothing will follow
         return expansion._replace(levels=levels)
@@ -371,7 +397,7 @@ _LEAST_NODES, _LEAST_ENTRIES = 256, 4096  # room of a new level
 
 
 def _run(
-    chain: Chain, nodes: Nodes, draws: FloatArray, keep_arcs: bool, room: Room, levels: int, limit: int
+    chain: Chain, nodes: Nodes, left: int, draws: FloatArray, keep_arcs: bool, room: Room, levels: int, limit: int
 ) -> tuple[Nodes, Expansion]:
     """Call the kernel, and make room, until it comes to an end; return the level before the last one, and the last."""
     num_nodes, sampled = nodes.mass.size, draws.shape[1] > 0
@@ -387,7 +413,8 @@ def _run(
     table = _new_table(made)
     count, totals = np.zeros(_NUM_COUNTS, np.int64), np.zeros(2)
     count[_NODES] = num_nodes
-    fixed = (chain.moves, chain.pairs, chain.process.settled, draws, chain.work, keep_arcs, room, levels, limit)
+    secret, lasting = chain.process.secret, chain.process.lasting
+    fixed = (chain.moves, chain.pairs, secret, lasting, left, draws, chain.work, keep_arcs, room, levels, limit)
     while True:
         ended = _expand(count, totals, now, made, table, arcs, known, *fixed)
         if count[_SWAPS] % 2:

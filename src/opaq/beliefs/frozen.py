@@ -485,7 +485,7 @@ class FrozenGraph:
         Raises StoppedError when `stop` is requested meanwhile.
         """
         chain = Chain.of(process, pi, stop=stop, workers=budget.workers)
-        graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, shape_only=True)
+        graph = unroll(chain, steps=process.horizon, early=True, budget=budget, keep=True, shape_only=True)
         chain.stop.check()
         return cls.from_graph(chain, graph, leaf=leaf)
 

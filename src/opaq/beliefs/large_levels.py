@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.expansion import Expansion, HashArray, expand
+from opaq.beliefs.expansion import NEVER, Expansion, HashArray, expand
 from opaq.beliefs.graph import (
     PART_NODES,
     Arcs,
@@ -38,7 +38,7 @@ _ONE = np.uint64(1)
 
 
 def expand_level(
-    chain: Chain, nodes: Nodes, *, draws: FloatArray, keep_arcs: bool, room: Room
+    chain: Chain, nodes: Nodes, *, left: int = NEVER, draws: FloatArray, keep_arcs: bool, room: Room
 ) -> tuple[Level, int, float]:
     """Expand one level into the next, by as many threads as the chain allows; arguments as of `expand`.
 
@@ -52,7 +52,7 @@ def expand_level(
 
         def expand_part(apart: Chain, first: int, last: int) -> Expansion:
             own = np.ascontiguousarray(draws[:, runs[first] : runs[last]])
-            return expand(apart, nodes.part(first, last), draws=own, keep_arcs=keep_arcs, room=share)
+            return expand(apart, nodes.part(first, last), left=left, draws=own, keep_arcs=keep_arcs, room=share)
 
         parts = list(chain.map_parts(expand_part, num_nodes))
         if sum(part.reached for part in parts) == num_nodes:
@@ -60,7 +60,7 @@ def expand_level(
         if chain.stop.requested:
             complete = list(takewhile(lambda part: part.reached == PART_NODES, parts))
             return _merge(complete or parts[:1], num_nodes, workers=chain.workers)
-    made = expand(chain, nodes, draws=draws, keep_arcs=keep_arcs, room=room)
+    made = expand(chain, nodes, left=left, draws=draws, keep_arcs=keep_arcs, room=room)
     return Level(made.nodes, made.arcs, made.known), made.reached, made.settled_mass
 
 

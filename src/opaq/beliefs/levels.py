@@ -41,6 +41,7 @@ def show(process: HiddenProcess, emission: SparseRows, secret: IntArray) -> Hidd
         pairs=Pairs.of(emission, secret),
         secret=ints(secret),
         settled=ints(np.full(process.num_states, -1)),
+        lasting=ints(np.zeros(process.num_states)),
         num_observations=emission.num_columns,
         num_secrets=int(secret.max(initial=0)) + 1,
     )

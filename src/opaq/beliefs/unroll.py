@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from opaq.beliefs.expansion import expand_levels
+from opaq.beliefs.expansion import NEVER, expand_levels
 from opaq.beliefs.graph import DROPPED, Arcs, Budget, Chain, Graph, Level, Limit, Nodes, NumberArray, Room, SettledArcs
 from opaq.beliefs.large_levels import expand_level
 from opaq.beliefs.secret_prediction import SecretPredictions
@@ -221,6 +221,7 @@ def unroll(
     samples: int = 0,
     rng: np.random.Generator | None = None,
     thin: bool = False,
+    early: bool = False,
     on_level: OnLevel | None = None,
 ) -> Graph:
     """Build the belief graph after `steps` observations.
@@ -233,6 +234,8 @@ def unroll(
     leaves: further uncertainties whose dropped part is added up.
     samples, rng: follow only the observations that so many sampled runs make; such a graph is never trimmed.
     thin: draw the nodes that fit by `rng`, instead of dropping the lightest ones: values are then unbiased estimates.
+    early: settle beliefs whose secret the steps that are left cannot change, where only the end counts; otherwise those
+        whose secret never changes again.
     on_level: called with (levels done, nodes so far).
     When the chain's stop is requested, what has not been expanded counts as dropped.
     """
@@ -247,10 +250,11 @@ def unroll(
             dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(level.num_nodes))
             levels = [*levels[:-1], _take_nodes(level, np.zeros(0, dtype=np.int64))]
             break
+        left = chain.process.horizon - time if early else NEVER
         if trimmer.may_skip_ahead and level.num_nodes <= _SMALL_LEVEL:
             at_once = min(steps - time, _LEVELS_A_CALL)
             level, made, new_nodes, new_entries, settled = _expand_small_levels(
-                chain, level, trimmer, rng, steps=at_once
+                chain, level, trimmer, rng, left=left, steps=at_once
             )
             num_nodes, num_entries = num_nodes + new_nodes, num_entries + new_entries
             settled_mass, time = settled_mass + settled, time + made
@@ -262,7 +266,7 @@ def unroll(
                 continue
         draws = _draw_uniforms(level, rng, levels=1)
         room = trimmer.room(used)
-        child, reached, settled = expand_level(chain, level.nodes, draws=draws, keep_arcs=keep, room=room)
+        child, reached, settled = expand_level(chain, level.nodes, left=left, draws=draws, keep_arcs=keep, room=room)
         if whole and not chain.stop.requested:
             limit = trimmer.check_limits(child, used, complete=reached == level.num_nodes)
         else:
@@ -305,7 +309,7 @@ def _draw_uniforms(level: Level, rng: np.random.Generator | None, *, levels: int
 
 
 def _expand_small_levels(
-    chain: Chain, level: Level, trimmer: Trimmer, rng: np.random.Generator | None, *, steps: int
+    chain: Chain, level: Level, trimmer: Trimmer, rng: np.random.Generator | None, *, left: int, steps: int
 ) -> tuple[Level, int, int, int, float]:
     """Expand several small levels in one call.
 
@@ -313,6 +317,6 @@ def _expand_small_levels(
     level that is no longer small or does not fit.
     """
     draws, most = _draw_uniforms(level, rng, levels=steps), min(_SMALL_LEVEL, trimmer.max_nodes)
-    made = expand_levels(chain, level.nodes, draws=draws, room=trimmer.room(0), levels=steps, max_nodes=most)
+    made = expand_levels(chain, level.nodes, left=left, draws=draws, room=trimmer.room(0), levels=steps, max_nodes=most)
     last = _level_without_arcs(made.nodes) if made.levels else level
     return last, made.levels, made.num_nodes, made.num_entries, made.settled_mass

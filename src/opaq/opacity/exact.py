@@ -73,7 +73,9 @@ def evaluate(
     """
     budget, leaves = budget or Budget(), [leaf for leaf in leaves if not leaf.compiled]
     chain = Chain.of(process, pi, stop=stop, workers=budget.workers)
-    graph = unroll(chain, steps=process.horizon, budget=budget, whole=whole, leaves=leaves, on_level=on_level)
+    graph = unroll(
+        chain, steps=process.horizon, early=True, budget=budget, whole=whole, leaves=leaves, on_level=on_level
+    )
     least = certain_values(process, pi, leaves)
     if graph.limit is not None:  # what is left of the graph was not followed to its end
         figures = {Shannon.name: Amount.between(0.0, np.inf), GuessError.name: Amount.between(0.0, 1.0)}
@@ -166,7 +168,7 @@ def policy_slope(
     With `whole`, BudgetError is raised where a given budget does not hold the whole graph.
     """
     chain = Chain.of(process, pi, stop=stop, workers=available_cores() if budget is None else budget.workers)
-    graph = unroll(chain, steps=process.horizon, budget=budget, keep=True, whole=whole)
+    graph = unroll(chain, steps=process.horizon, early=True, budget=budget, keep=True, whole=whole)
     chain.stop.check()
     if budget is None and not graph.whole:
         raise BudgetError("the belief graph does not fit the default budget; pass a Budget or use sampled gradients")

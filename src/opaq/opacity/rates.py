@@ -156,6 +156,7 @@ def _fixed(view: HiddenProcess, moves: Any, start: FloatArray, emission: SparseR
         pairs=Pairs.of(emission, secret),
         secret=secret,
         settled=ints(np.full(size, -1)),
+        lasting=ints(np.zeros(size)),
         row=ints(np.zeros(size, dtype=np.int64)),
         num_observations=emission.num_columns,
         num_secrets=1,

@@ -69,7 +69,7 @@ def estimate(
     names, sums, done = list[str](), np.zeros((len(known), 2)), 0
     while done < samples:
         count = min(_BATCH, samples - done)
-        graph = unroll(chain, steps=process.horizon, samples=count, rng=rng)
+        graph = unroll(chain, steps=process.horizon, early=True, samples=count, rng=rng)
         end = evaluate_leaves(chain, graph, leaves=leaves)
         if stop.requested:
             break
@@ -106,7 +106,7 @@ def estimate_thinned(
     """
     values, chain, name = list[float](), Chain.of(process, pi, stop=stop), leaf.compiled or leaf.name
     while len(values) < _DRAWS:
-        graph = unroll(chain, steps=process.horizon, budget=Budget(nodes=nodes), rng=rng, thin=True)
+        graph = unroll(chain, steps=process.horizon, early=True, budget=Budget(nodes=nodes), rng=rng, thin=True)
         excess = evaluate_leaves(chain, graph, leaves=() if leaf.compiled else (leaf,)).excess[name]
         stop.check()
         values.append(inner_product(np.real(graph.last.mass), excess))
@@ -150,7 +150,7 @@ def policy_slope(
     """
     leaf = leaf or Shannon()
     chain = Chain.of(process, pi, stop=stop)
-    graph: Graph = unroll(chain, steps=process.horizon, keep=True, samples=samples, rng=rng)
+    graph: Graph = unroll(chain, steps=process.horizon, early=True, keep=True, samples=samples, rng=rng)
     chain.stop.check()
     amounts, flow_slope = slope_of_leaf(chain, graph, leaf)
     runs = graph.last.runs

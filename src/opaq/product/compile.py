@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError, InvariantError, check_types, list_names
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
 from opaq.model.conditions import BeliefGraph, KeyPart, Memory
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey, check_policy_class, row_name
@@ -28,7 +28,7 @@ from opaq.model.problem import Problem, Task
 from opaq.model.secret import Trajectory, may_have_automaton
 from opaq.product.explore import ProductStates, explore
 from opaq.product.machine import OBSERVER, SECRET, WATCHER, Machine
-from opaq.product.process import Edges, HiddenProcess, Pairs, Payoff
+from opaq.product.process import FOR_EVER, Edges, HiddenProcess, Pairs, Payoff
 from opaq.product.trackers import (
     ConditionTracker,
     RequirementTracker,
@@ -319,6 +319,7 @@ def _assemble(
     counts = np.concatenate((np.bincount(pairs // num_states, minlength=num_states), [start_state.size]))
     target = np.concatenate((pairs % num_states, start_state))
     edge_start = np.concatenate(([0], np.cumsum(counts)))
+    lasting = _find_lasting_secrets(secret, edge_start, target)
     return HiddenProcess(
         edge_start=ints(edge_start),
         edge_target=ints(target),
@@ -329,7 +330,8 @@ def _assemble(
         emission=emission,
         pairs=Pairs.of(emission, secret),
         secret=ints(secret),
-        settled=ints(_find_settled_secrets(secret, edge_start, target)),
+        settled=ints(np.where(lasting == FOR_EVER, secret, -1)),
+        lasting=ints(lasting),
         row=ints(rows.of_state),
         row_start=ints(rows.row_start),
         num_observations=emission.num_columns,
@@ -344,40 +346,24 @@ def _sum_by_state(states: IntArray, values: FloatArray) -> tuple[IntArray, Float
     return distinct, np.bincount(inverse.reshape(-1), weights=values, minlength=distinct.size).astype(np.float64)
 
 
-def _find_settled_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
-    """Return [state]: the secret value that every continuation ends with, or -1 where it is still open.
+def _find_lasting_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
+    """Return [state]: for how many steps its secret value lasts whatever is done, FOR_EVER where it never changes.
 
-    Open are the states from which an edge between two different secret values can be reached: one search backwards
-    along edges from all such edges at once.
+    That is one less than the steps to the end of the nearest edge between two different secret values: one search
+    backwards along edges from all such edges at once.
     """
     num_states = secret.size
     owner, entry = expand_rows(edge_start, np.arange(num_states))
-    target = edge_target[entry]
-    doubtful = np.unique(owner[secret[owner] != secret[target]])
-    if doubtful.size in (0, num_states):  # all are settled, or none: no search
-        return np.where(np.isin(np.arange(num_states), doubtful), -1, secret)
-    return np.where(_reach_backwards(doubtful, owner, target, num_states), -1, secret)
-
-
-_FEW_STATES = 4096
-
-
-def _reach_backwards(ends: IntArray, source: IntArray, target: IntArray, num_states: int) -> BoolArray:
-    """Return [state]: whether one of the states `ends` can be reached from it, by edges from source to target."""
-    shape, reached = (num_states + 1, num_states + 1), np.zeros(num_states + 1, dtype=np.bool_)
-    rows, columns = np.concatenate((target, np.full(ends.size, num_states))), np.concatenate((source, ends))
-    backwards = SparseRows.from_entries(rows, columns, np.ones(rows.size), shape=shape)
-    if num_states > _FEW_STATES:  # SciPy's search takes longer to import than few states take here
-        from scipy.sparse.csgraph import breadth_first_order
-
-        reached[breadth_first_order(backwards.scipy(), num_states, return_predecessors=False)] = True
-        return reached[:-1]
-    wave = ints([num_states])
+    target, lasting = edge_target[entry], np.full(num_states, FOR_EVER)
+    wave, steps = np.unique(owner[secret[owner] != secret[target]]), 0
+    if not wave.size:
+        return lasting
+    backwards = SparseRows.from_entries(target, owner, np.ones(owner.size), shape=(num_states, num_states))
     while wave.size:
-        reached[wave] = True
+        lasting[wave] = steps
         before = backwards.columns[expand_rows(backwards.starts, wave)[1]]
-        wave = np.unique(before[~reached[before]])
-    return reached[:-1]
+        wave, steps = np.unique(before[lasting[before] == FOR_EVER]), steps + 1
+    return lasting
 
 
 def _payoffs(plan: _Plan, mdp: MDP, states: ProductStates, rows: _PolicyRows) -> tuple[Payoff, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, ShortRepr, SparseRows, indices
 
 LARGEST_LOGIT = 700.0
+FOR_EVER = 2**62  # steps
 
 
 class Edges(NamedTuple):
@@ -137,6 +138,7 @@ class HiddenProcess(ShortRepr):
     pairs: Pairs  # the same, laid out for the belief graph: observations that say the same are one
     secret: IntArray  # [state] -> secret value
     settled: IntArray  # [state] -> the secret value that is certain from here on, or -1
+    lasting: IntArray  # [state]: for so many steps, or more, the secret value of a state cannot change; FOR_EVER
     row: IntArray  # [state] -> policy row
     row_start: IntArray  # [row + 1]: the slots of each policy row
     num_observations: int

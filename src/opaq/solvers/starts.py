@@ -175,7 +175,7 @@ def count_beliefs(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tupl
     """
     theta = np.random.default_rng(0).normal(size=process.num_slots)
     chain = Chain.of(process, process.softmax(theta), stop=stop)
-    graph = unroll(chain, steps=process.horizon, budget=budget, whole=True)
+    graph = unroll(chain, steps=process.horizon, early=True, budget=budget, whole=True)
     stop.check()
     return graph.num_nodes, graph.whole and graph.num_entries * _BYTES_PER_ENTRY <= budget.memory
 
@@ -208,8 +208,9 @@ def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCo
     pi, thin = process.softmax(np.random.default_rng(0).normal(size=process.num_slots)), False
     for cut, most in () if whole else zip(cuts[-2:], (_HOPELESS, _MOST_LOST)[-len(cuts) :], strict=True):
         if not thin:
-            thin = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, budget=cut).dropped_mass > most
+            graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, early=True, budget=cut)
             stop.check()
+            thin = graph.dropped_mass > most
     return BeliefCount(beliefs, whole, tuple(cuts), thin)
 
 

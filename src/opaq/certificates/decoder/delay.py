@@ -95,6 +95,7 @@ def delay_observations(process: HiddenProcess, delay: int, *, most: int = MOST_W
         pairs=Pairs.of(emission, secret),
         secret=ints(secret),
         settled=ints(process.settled[newest]),
+        lasting=ints(process.lasting[newest]),
         row=ints(process.row[newest]),
         num_observations=process.num_observations + 1,
     )

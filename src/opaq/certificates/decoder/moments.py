@@ -278,8 +278,8 @@ class MomentsAscent:
 
 def unsettled(decisions: Decisions) -> Decisions:
     """Return the decisions with no secret settled: every moment counts, whatever follows."""
-    process = decisions.process
-    return replace(decisions, process=replace(process, settled=np.full(process.num_states, -1)))
+    process, none = decisions.process, np.full(decisions.process.num_states, -1)
+    return replace(decisions, process=replace(process, settled=none, lasting=none))
 
 
 def possible_bits(decisions: Decisions) -> float:
