@@ -76,16 +76,16 @@ class _Children(NamedTuple):
 
 
 @kernel
-def _merge_bucket(bucket, children, table, first):
+def _merge_bucket(bucket, buckets, children, table, first):
     """Write which child of one bucket is the first of the same belief, and add the masses of the others to its own.
 
-    bucket: the highest bits of the hashes of its children. table: with room for a power of two of slots, at least four
-    per child, of which the first ones are used. first: [child], written for those of the bucket.
+    buckets: [child], by the highest bits of its hash. table: with room for a power of two of slots, at least four per
+    child, of which the first ones are used. first: [child], written for those of the bucket.
     """
     hashes, mass, best, parent, runs = children.hashes, children.mass, children.best, children.parent, children.runs
     count, size = 0, _LEAST_SLOTS
     for child in range(first.size):
-        if hashes[child, 0] >> _BUCKET_SHIFT == bucket:
+        if buckets[child] == bucket:
             count += 1
     while size < 4 * count:
         size *= 2
@@ -93,9 +93,9 @@ def _merge_bucket(bucket, children, table, first):
         table[empty] = -1
     mask = np.uint64(size - 1)
     for child in range(first.size):
-        hashed, check = hashes[child, 0], hashes[child, 1]
-        if hashed >> _BUCKET_SHIFT != bucket:
+        if buckets[child] != bucket:
             continue
+        hashed, check = hashes[child, 0], hashes[child, 1]
         slot = (hashed >> _SLOT_SHIFT) & mask
         same = table[slot]
         while same >= 0 and (hashes[same, 0] != hashed or hashes[same, 1] != check):
@@ -119,11 +119,11 @@ def _merge(parts: list[Expansion], num_nodes: int, *, workers: int) -> tuple[Lev
     num_nodes: of the whole level.
     """
     children = _join_children(parts)
-    first = np.empty(children.mass.size, np.int32)
+    first, buckets = np.empty(children.mass.size, np.int32), (children.hashes[:, 0] >> _BUCKET_SHIFT).astype(np.uint8)
 
     def merge_bucket(bucket: int) -> None:
         table = np.empty(_LEAST_SLOTS << (4 * first.size // _LEAST_SLOTS).bit_length(), np.int32)
-        _merge_bucket(np.uint64(bucket), children, table, first)
+        _merge_bucket(bucket, buckets, children, table, first)
 
     list(map_in_threads(merge_bucket, range(_BUCKETS), workers=workers))
     kept = first == np.arange(first.size)
