@@ -23,6 +23,7 @@ import numpy as np
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.layers import Layer, Layers
+from opaq.certificates.decoder.numbering import number_distinct, number_within
 from opaq.certificates.rounding import slack
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.uncertainty import Cells, Uncertainty
@@ -64,18 +65,9 @@ class _Flow(NamedTuple):
         return _Flow(mixed, self.payoffs + weight * (other.payoffs - self.payoffs))
 
 
-def _number(*parts: IntArray) -> IntArray:
-    """Return [case] its number among the distinct combinations of the parts [case], ordered by the parts."""
-    key = np.zeros(parts[0].size, dtype=np.int64)
-    for part in parts:
-        _, key = np.unique(key * (int(part.max(initial=0)) + 1) + part, return_inverse=True)
-    return key.reshape(-1)
-
-
 def _make_cells(group: IntArray, value: IntArray) -> tuple[IntArray, Cells]:
     """Return [case] -> cell, and the cells: the values that occur in every group. group, value: [case]."""
-    cell = _number(group, value)
-    _, example = np.unique(cell, return_index=True)
+    cell, example = number_within(group, value)
     start = np.concatenate(([0], np.cumsum(np.bincount(group[example]))))
     return cell, Cells.of(start, value[example])
 
@@ -103,7 +95,8 @@ def _make_step(decisions: Decisions, layer: Layer, after: Layer | None, *, run: 
     shape = (layer.next_state.size, after.pair.size)
     emits = csr_array((moves.pair_chance[pair], (index, layer.child.astype(np.int64))), shape=shape)
     if run:
-        cell, cells = _make_cells(_number(node[entry], words[target]), words[state[entry]])
+        group, _ = number_distinct(node[entry], words[target])
+        cell, cells = _make_cells(group, words[state[entry]])
     else:
         cell, cells = _make_cells(node, words[state])
     return _Step(owner, first, choice, onward, ahead, emits, cell, cells, on_links=run)
