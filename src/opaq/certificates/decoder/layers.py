@@ -29,7 +29,7 @@ from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.numbering import distinct, number_distinct, number_within
 from opaq.errors import BudgetError
 from opaq.kernel_cache import inlined, kernel
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
+from opaq.model.arrays import BoolArray, IndexArray, IntArray, expand_rows, indices
 from opaq.stop import Stop
 
 if TYPE_CHECKING:
@@ -64,29 +64,12 @@ class Layers:
     cell_start: IntArray  # [end node + 1]
     cell_secret: IntArray  # [cell]
     settled: BoolArray  # [end node]: whether the secret is settled there
-    num_bytes: int
+    most_ends: int  # how many terms are added up at most, from the costs of cells to the value of a last entry
 
     @property
     def num_entries(self) -> int:
         """Return the number of entries of all times together."""
         return sum(int(layer.pair.size) for layer in self.layers)
-
-    @property
-    def most_ends(self) -> int:
-        """Return how many terms are added up at most, from the costs of cells to the value of a last entry."""
-        return sum(int(np.bincount(step.indices).max(initial=1)) for step in self.ending)
-
-    def end(self, mass: FloatArray) -> FloatArray:
-        """Return [cell] the masses in which those of the last layer's entries end. mass: [entry]."""
-        for step in self.ending:
-            mass = step @ mass
-        return mass
-
-    def expect(self, costs: FloatArray) -> FloatArray:
-        """Return [entry of the last layer] the expected cost of the cell in which it ends. costs: [cell]."""
-        for step in reversed(self.ending):
-            costs = step.T @ costs
-        return costs
 
 
 class _Nodes(NamedTuple):
@@ -138,7 +121,9 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
             indices(nothing),
         )
     )
-    return Layers(builder.name, tuple(layers), root, *builder.cells(nodes), builder.used)
+    ending, cell_start, cell_secret, settled = builder.cells(nodes)
+    most_ends = sum(int(np.bincount(step.indices).max(initial=1)) for step in ending)
+    return Layers(builder.name, tuple(layers), root, ending, cell_start, cell_secret, settled, most_ends)
 
 
 @dataclass(slots=True)
@@ -268,7 +253,9 @@ class _LayerBuilder:
         end, _ = _number_nodes(places.codes, places.observation, places.settled)
         waiting = np.where(places.settled[:, None], -1, places.waiting)
         number, example = number_within(end, places.secret, *waiting.T)
-        return number, _Places(*(part[example] for part in places)), end[example]
+        codes, observation, settled, _, secret = places
+        chosen = _Places(codes[example], observation[example], settled[example], waiting[example], secret[example])
+        return number, chosen, end[example]
 
     def _ahead(self, nodes: _Nodes) -> tuple[IntArray, IntArray]:
         """Return [next] node and [next] state: every (node, state that may come next), ascending."""
@@ -317,7 +304,7 @@ def _number_nodes(codes: IntArray, observation: IntArray, settled: BoolArray) ->
 
     codes: [case, part]. observation, settled: [case].
     """
-    return number_distinct(*codes.T, observation, settled)
+    return number_distinct(*codes.T, observation * 2 + settled)
 
 
 _NOTHING = -300.0  # exponentials of less are 0 beside the probabilities that policies keep
@@ -463,11 +450,12 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
 
 
 @kernel
-def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
+def maximise(layer, nodes, moves, paid, penalty, after, values, ahead, stop):
     """Take one backward step of dynamic programming: add the largest value over actions to what `values` hold.
 
-    values[entry] += max over actions of paid + penalty + expected value after it. paid: [choice]. penalty: [(pair,
-    action)]. after: [entry of the next layer]. ahead: [state] of work space. Returns False when asked to stop.
+    values[entry] += max over actions of paid + penalty + expected value after it. nodes: (first, end). paid: [choice].
+    penalty: [(pair, action)]. after: [entry of the next layer]. ahead: rows [state] of work space, the first is used.
+    Returns False when asked to stop.
     """
     node_start, entry_pair, next_start, next_state = layer.node_start, layer.pair, layer.next_start, layer.next_state
     child_start, children = layer.child_start, layer.child
@@ -479,12 +467,13 @@ def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
     )
     choice_start, branch_start, branch_target = moves.choice_start, moves.branch_start, moves.branch_target
     branch_chance = moves.branch_chance
+    value_ahead = ahead[0]
     follows = children.size > 0
-    for node in range(node_start.size - 1):
+    for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
             return False
         for index in range(next_start[node], next_start[node + 1]):
-            ahead[next_state[index]] = _expected_value(
+            value_ahead[next_state[index]] = _expected_value(
                 index, next_state, child_start, children, pair_start, pair_chance, after
             )
         for entry in range(node_start[node], node_start[node + 1]):
@@ -496,7 +485,7 @@ def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
                 value = paid[choice + action] + penalty[menu + action]
                 if follows:
                     for branch in range(branch_start[choice + action], branch_start[choice + action + 1]):
-                        value += branch_chance[branch] * ahead[branch_target[branch]]
+                        value += branch_chance[branch] * value_ahead[branch_target[branch]]
                 best = max(best, value)
             values[entry] += best
     return True

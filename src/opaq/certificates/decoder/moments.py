@@ -187,7 +187,7 @@ class MomentsAscent:
         middle = self.average.mix(self.flow, theta)
         weights = self._moment_weights(middle)
         costs = [
-            weight * self.uncertainty.decoder_costs(masses, step.cells, self.rounds)
+            weight * self._decoder_costs(masses, step.cells)
             for weight, masses, step in zip(weights, middle.masses, self.steps, strict=True)
         ]
         length = self.uncertainty.step(self.rounds) / max(1.0, float(weights.max()) if self.least else 1.0)
@@ -203,6 +203,10 @@ class MomentsAscent:
         self.multipliers = np.maximum(0.0, moved)
         self.rounds += 1
         return proof
+
+    def _decoder_costs(self, masses: FloatArray, cells: Cells) -> FloatArray:
+        """Return [cell] the costs of a decoder for these masses [cell], smoothed less from round to round."""
+        return self.uncertainty.decoder_costs(masses, cells, self.uncertainty.smoothing(self.rounds, cells.num_groups))
 
     def _values(self, flow: _Flow) -> FloatArray:
         """Return [time] what the decoder leaves uncertain at every moment."""
