@@ -199,7 +199,7 @@ class Sweeper:
         def costs(block: _Block) -> FloatArray:
             return uncertainty.decoder_costs(masses[block.span], block.cells, smoothing)
 
-        return np.concatenate(list(self._map(costs, self.blocks)))
+        return np.concatenate(self._map(costs, self.blocks))
 
     def total(self, uncertainty: Uncertainty, masses: FloatArray) -> float:
         """Return the uncertainty that the masses [cell] leave, summed over all nodes; no bound depends on it."""
