@@ -293,3 +293,38 @@ def test_a_graph_that_fits_is_not_thinned() -> None:
     )
     assert value == pytest.approx(evaluate(process, pi).opacity.value, abs=1e-12)
     assert error == 0.0
+
+
+def corridor(horizon: int) -> Problem:
+    """A corridor of seven cells with a blurred view of their colours: does the run end in the last one?"""
+    cells, colours = [f"c{index}" for index in range(7)], ("red", "blue", "green")
+    moves = {
+        cell: {
+            "back": {cells[max(index - 1, 0)]: 0.8, cell: 0.2},
+            "on": {cells[min(index + 1, 6)]: 0.7, cell: 0.3},
+        }
+        for index, cell in enumerate(cells)
+    }
+    seen = {cell: {colours[index % 3]: 0.6, colours[(index + 1) % 3]: 0.4} for index, cell in enumerate(cells)}
+    return build_problem(
+        {
+            "opaq": 1,
+            "model": {"states": cells, "actions": ["back", "on"], "start": {"c1": 0.5, "c4": 0.5}, "transitions": moves},
+            "observer": {"emissions": seen},
+            "secret": {"last_state": ["c6"]},
+            "horizon": horizon,
+        }
+    )
+
+
+@pytest.mark.parametrize("horizon", range(6))
+def test_beliefs_that_the_steps_left_cannot_change_are_settled(horizon: int) -> None:
+    problem = corridor(horizon)
+    product = compile_problem(problem)
+    chain = Chain.of(product.process, product.process.uniform())
+    late, early = (unroll(chain, steps=horizon, early=early) for early in (False, True))
+    truth = oracles.conditional_entropy(oracles.enumerate_truth(problem).joint)
+    for graph in (late, early):
+        assert float(graph.last.mass @ evaluate_leaves(chain, graph).excess["opacity"]) == pytest.approx(truth, abs=1e-12)
+        assert float(graph.last.mass.sum()) + graph.settled_mass == pytest.approx(1.0, abs=1e-12)
+    assert early.num_nodes < late.num_nodes or horizon == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,7 +12,8 @@ import pytest
 import opaq
 from opaq.beliefs.graph import Budget
 from opaq.certificates.certify import certify
-from opaq.certificates.decoder.ascent import Penalties
+from opaq.certificates.decoder import sweeps
+from opaq.certificates.decoder.ascent import Ascent, Penalties
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.layers import Layers, build_layers
 from opaq.certificates.decoder.machines import (
@@ -38,7 +40,7 @@ def layers_of(problem: opaq.Problem, machine: ObservationMachine) -> tuple[Decis
 
 def opacity_of(sweeper: Sweeper, masses: np.ndarray) -> float:
     values = tuple(map(str, range(sweeper.decisions.process.num_secrets)))
-    return opaq.Shannon().over(values).total(masses, sweeper.cells)
+    return sweeper.total(opaq.Shannon().over(values), masses)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -103,7 +105,7 @@ class Alarm:
 def test_a_given_automaton_is_a_machine() -> None:
     problem = opaq.load_problem("graph-published")
     names = opaq.compile_problem(problem, STATE).observations
-    certificate = certify(problem, gap=1e-3, time_limit=3.0, machines=(Alarm(names.index("r")),))
+    certificate = certify(problem, gap=1e-3, time_limit=30.0, machines=(Alarm(names.index("r")),))
     assert certificate.machine == "alarm was raised"
     assert 1.1365 < certificate.upper_bound < 2.0
 
@@ -157,3 +159,26 @@ def test_machines_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize("value", [0.1, 1.25, 1 / 3, 1e-9, 0.0, 12.3456789])
 def test_printed_bounds_are_rounded_up(value: float) -> None:
     assert value <= outward(value, 4) <= value + 1e-4 + 1e-12
+
+
+def test_bounds_are_the_same_to_the_last_bit_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = opaq.compile_problem(opaq.load_problem("graph"), STATE)
+    decisions = Decisions.of(product.process, delay=1)
+    layers = build_layers(decisions, ObservationTree(), memory=1 << 28, stop=Stop())
+
+    def search(threads: int) -> tuple[float, float, bytes]:
+        sweeper = Sweeper.of(decisions, layers, Stop())
+        sweeper.threads = ThreadPoolExecutor(threads)
+        uncertainty, count = opaq.Shannon().over(product.secret_values), len(decisions.names)
+        ascent = Ascent.of(sweeper, uncertainty, multipliers=np.zeros(count), scales=np.ones(count))
+        for _ in range(20):
+            ascent.round()
+        return ascent.least, ascent.reached, b"".join(policy.tobytes() for policy in sweeper.policy)
+
+    whole = search(1)
+    for name in ("_WORTH_PARTS", "_FEWEST_ROWS", "_CELLS_PER_BLOCK"):
+        monkeypatch.setattr(sweeps, name, 5)
+    in_parts = search(1)
+    assert in_parts[2] != whole[2], "parts round otherwise: there are several"
+    assert in_parts[:2] == pytest.approx(whole[:2], abs=1e-12)
+    assert search(2) == search(3) == in_parts

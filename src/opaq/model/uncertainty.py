@@ -329,9 +329,9 @@ class Uncertainty(ABC):
         """
         return 0.5 / max(self.largest_excess, _NO_MASS)
 
-    def decoder_costs(self, masses: FloatArray, cells: Cells, rounds: int) -> FloatArray:
-        """Return [cell] valid costs, the closer to those at the masses the more rounds there were."""
-        costs = self.costs(masses, cells, self.smoothing(rounds, cells.num_groups))
+    def decoder_costs(self, masses: FloatArray, cells: Cells, smoothing: Smoothing) -> FloatArray:
+        """Return the costs [cell] of `costs`, those that are certain where the secret is settled."""
+        costs = self.costs(masses, cells, smoothing)
         return np.where(cells.settled, self.certain[cells.secret], costs)
 
     # the cone program of the history program, for uncertainties that have one

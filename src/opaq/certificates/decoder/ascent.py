@@ -143,7 +143,7 @@ class Ascent:
         """
         theta = 2.0 / (self.rounds + 2.0)
         middle = self.average.mix(self.flow, theta)
-        cells = self.uncertainty.decoder_costs(middle.masses, self.sweeper.cells, self.rounds)
+        cells = self.sweeper.decoder_costs(self.uncertainty, middle.masses, self.rounds)
         penalty = None if self.penalties is None or self.table is None else self.penalties.centre(self.table)
         costs = Costs(cells, self.multipliers, penalty)
         step = self.uncertainty.step(self.rounds)
@@ -204,7 +204,7 @@ class Ascent:
         if np.any(-spare > _CLOSE * self.scales):
             return -np.inf
         missed = float(self.multipliers @ np.minimum(spare, 0.0))
-        value = self.uncertainty.total(flow.masses, self.sweeper.cells) + missed
+        value = self.sweeper.total(self.uncertainty, flow.masses) + missed
         if self.penalties is None or self.table is None:
             return value
         if self.penalties.violation(flow) > _CLOSE:

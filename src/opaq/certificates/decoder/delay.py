@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from opaq.certificates.decoder.numbering import distinct, number_distinct
 from opaq.errors import BudgetError
 from opaq.model.arrays import IntArray, SparseRows, expand_rows, floats, indices, ints
 from opaq.product.process import Edges, HiddenProcess, Pairs
@@ -59,10 +60,10 @@ def delay_observations(process: HiddenProcess, delay: int, *, most: int = MOST_W
         return owner, edge, older * base + process.edge_target[edge] + 1
 
     # A code has a digit per state of the window, oldest first: the kind of emission + 1, last the newest state + 1.
-    codes = frontier = np.unique(process.edge_target[first:] + 1)
+    codes = frontier = distinct(process.edge_target[first:] + 1)
     while frontier.size:
-        frontier = np.setdiff1d(follow(frontier)[2], codes)
-        codes = np.union1d(codes, frontier)
+        frontier = np.setdiff1d(distinct(follow(frontier)[2]), codes, assume_unique=True)
+        codes = np.sort(np.concatenate((codes, frontier)))
         if codes.size > most:
             raise BudgetError(f"there are more than {most:,} windows of {delay + 1} states")
     owner, edge, after = follow(codes)
@@ -106,8 +107,8 @@ def delay_observations(process: HiddenProcess, delay: int, *, most: int = MOST_W
 
 def _first_alike(codes: IntArray) -> IntArray:
     """Return [position]: the first position that has the same code."""
-    _, example, number = np.unique(codes, return_index=True, return_inverse=True)
-    return np.asarray(example[number.reshape(-1)])
+    number, example = number_distinct(codes)
+    return np.asarray(example[number])
 
 
 def _emission_kinds(process: HiddenProcess) -> tuple[IntArray, SparseRows]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from opaq.certificates.decoder.numbering import distinct
 from opaq.certificates.decoder.sweeps import Sweeper
 from opaq.model.arrays import FloatArray, expand_rows
 from opaq.product.compile import Product
@@ -44,7 +45,7 @@ def forget_observations(sweeper: Sweeper, base: Product, product: Product) -> Fl
         wanted = state[owner] * size + base.state_of[windows.newest[target]]
         place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
         known = keys[place] == wanted
-        pairs = np.unique(target[known] * process.num_states + targets[place[known]])
+        pairs = distinct(target[known] * process.num_states + targets[place[known]])
         window, state = pairs // process.num_states, pairs % process.num_states
         owner, slot = expand_rows(process.row_start, process.row[state])
         counts = np.diff(process.row_start)[process.row[state]]

@@ -26,9 +26,10 @@ import numpy as np
 
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import ObservationMachine
+from opaq.certificates.decoder.numbering import distinct, number_distinct, number_within
 from opaq.errors import BudgetError
 from opaq.kernel_cache import inlined, kernel
-from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
+from opaq.model.arrays import BoolArray, IndexArray, IntArray, expand_rows, indices
 from opaq.stop import Stop
 
 if TYPE_CHECKING:
@@ -63,29 +64,12 @@ class Layers:
     cell_start: IntArray  # [end node + 1]
     cell_secret: IntArray  # [cell]
     settled: BoolArray  # [end node]: whether the secret is settled there
-    num_bytes: int
+    most_ends: int  # how many terms are added up at most, from the costs of cells to the value of a last entry
 
     @property
     def num_entries(self) -> int:
         """Return the number of entries of all times together."""
         return sum(int(layer.pair.size) for layer in self.layers)
-
-    @property
-    def most_ends(self) -> int:
-        """Return how many terms are added up at most, from the costs of cells to the value of a last entry."""
-        return sum(int(np.bincount(step.indices).max(initial=1)) for step in self.ending)
-
-    def end(self, mass: FloatArray) -> FloatArray:
-        """Return [cell] the masses in which those of the last layer's entries end. mass: [entry]."""
-        for step in self.ending:
-            mass = step @ mass
-        return mass
-
-    def expect(self, costs: FloatArray) -> FloatArray:
-        """Return [entry of the last layer] the expected cost of the cell in which it ends. costs: [cell]."""
-        for step in reversed(self.ending):
-            costs = step.T @ costs
-        return costs
 
 
 class _Nodes(NamedTuple):
@@ -137,7 +121,9 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
             indices(nothing),
         )
     )
-    return Layers(builder.name, tuple(layers), root, *builder.cells(nodes), builder.used)
+    ending, cell_start, cell_secret, settled = builder.cells(nodes)
+    most_ends = sum(int(np.bincount(step.indices).max(initial=1)) for step in ending)
+    return Layers(builder.name, tuple(layers), root, ending, cell_start, cell_secret, settled, most_ends)
 
 
 @dataclass(slots=True)
@@ -259,22 +245,17 @@ class _LayerBuilder:
             )
             number, places, end = self._merge(after)
             ending.append(csr_array((chance, (number, source)), shape=(end.size, count)))
-        _, example = np.unique(end, return_index=True)
-        counts = np.bincount(end, minlength=example.size)
-        return (
-            tuple(ending), np.concatenate(([0], np.cumsum(counts))), places.secret, places.settled[example]
-        )  # fmt: skip
+        cell_start = np.concatenate(([0], np.cumsum(np.bincount(end))))
+        return tuple(ending), cell_start, places.secret, places.settled[cell_start[:-1]]
 
     def _merge(self, places: _Places) -> tuple[IntArray, _Places, IntArray]:
         """Return [case] its number among distinct places, these, and [place] the number of its node; by node."""
-        end, _ = self._number(places.codes, places.observation, places.settled)
-        key = end
-        for part in (*np.where(places.settled[:, None], -1, places.waiting).T, places.secret):
-            _, key = np.unique(key * (int(part.max(initial=0)) + 2) + part + 1, return_inverse=True)
-        _, example, number = np.unique(key, return_index=True, return_inverse=True)
-        codes, observation, settled, waiting, secret = places
+        end, _ = _number_nodes(places.codes, places.observation, places.settled)
+        waiting = np.where(places.settled[:, None], -1, places.waiting)
+        number, example = number_within(end, places.secret, *waiting.T)
+        codes, observation, settled, _, secret = places
         chosen = _Places(codes[example], observation[example], settled[example], waiting[example], secret[example])
-        return number.reshape(-1), chosen, end[example]
+        return number, chosen, end[example]
 
     def _ahead(self, nodes: _Nodes) -> tuple[IntArray, IntArray]:
         """Return [next] node and [next] state: every (node, state that may come next), ascending."""
@@ -283,7 +264,7 @@ class _LayerBuilder:
         state = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
         self.check(int(np.diff(process.edge_start)[state].sum()))
         owner, edge = expand_rows(process.edge_start, state)
-        reached = np.unique(node[owner] * process.num_states + process.edge_target[edge])
+        reached = distinct(node[owner] * process.num_states + process.edge_target[edge])
         return reached // process.num_states, reached % process.num_states
 
     def _nodes(
@@ -297,37 +278,33 @@ class _LayerBuilder:
         to one value; its code is then 0, so that all settled nodes with the same observation are one.
         """
         codes = np.where(settled[:, None], 0, codes)
-        node, _ = self._number(codes, observation, settled)
+        node, example = _number_nodes(codes, observation, settled)
         self.stop.check()
-        settled = settled | self._settles(node, pair)[node]
-        codes = np.where(settled[:, None], 0, codes)
-        node, example = self._number(codes, observation, settled)
-        num_pairs, pair = self.decisions.moves.pair_state.size, self.decisions.windows.alike_pair[pair]
-        entries, entry = np.unique(node * num_pairs + pair, return_inverse=True)
-        counts = np.bincount(entries // num_pairs, minlength=example.size)
-        start = np.concatenate(([0], np.cumsum(counts)))
-        chosen = _Nodes(codes[example], observation[example], settled[example], start, entries % num_pairs)
-        return chosen, entry.reshape(-1)
+        settled = settled[example] | self._settles(node, pair, example.size)
+        codes, observation = np.where(settled[:, None], 0, codes[example]), observation[example]
+        merged, example = _number_nodes(codes, observation, settled)
+        node, pair = merged[node], self.decisions.windows.alike_pair[pair]
+        entry, first = number_within(node, pair)
+        start = np.concatenate(([0], np.cumsum(np.bincount(node[first], minlength=example.size))))
+        chosen = _Nodes(codes[example], observation[example], settled[example], start, pair[first])
+        return chosen, entry
 
-    def _number(self, codes: IntArray, observation: IntArray, settled: BoolArray) -> tuple[IntArray, IntArray]:
-        """Return [case] its number among the distinct (code, observation, settled), and [number] an example of each.
-
-        codes: [case, part]. observation, settled: [case].
-        """
-        key = observation * 2 + settled
-        for part in codes.T:
-            distinct, number = np.unique(part, return_inverse=True)
-            _, key = np.unique(key * distinct.size + number.reshape(-1), return_inverse=True)
-        _, example, number = np.unique(key, return_index=True, return_inverse=True)
-        return number.reshape(-1), example
-
-    def _settles(self, node: IntArray, pair: IntArray) -> BoolArray:
+    def _settles(self, node: IntArray, pair: IntArray, num_nodes: int) -> BoolArray:
         """Return [node]: whether all its states settle the secret to one value. node, pair: [case]."""
         value = self.decisions.process.settled[self.decisions.moves.pair_state[pair]]
-        order = np.argsort(node, kind="stable")
-        heads = np.concatenate(([0], np.cumsum(np.bincount(node))[:-1]))
-        least, most = np.minimum.reduceat(value[order], heads), np.maximum.reduceat(value[order], heads)
+        least = np.full(num_nodes, self.decisions.process.num_secrets)
+        most = np.full(num_nodes, -1)
+        np.minimum.at(least, node, value)
+        np.maximum.at(most, node, value)
         return np.asarray((least == most) & (least >= 0))
+
+
+def _number_nodes(codes: IntArray, observation: IntArray, settled: BoolArray) -> tuple[IntArray, IntArray]:
+    """Return [case] its number among the distinct (code, observation, settled), and [number] an example of each.
+
+    codes: [case, part]. observation, settled: [case].
+    """
+    return number_distinct(*codes.T, observation * 2 + settled)
 
 
 _NOTHING = -300.0  # exponentials of less are 0 beside the probabilities that policies keep
@@ -473,11 +450,12 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
 
 
 @kernel
-def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
+def maximise(layer, nodes, moves, paid, penalty, after, values, ahead, stop):
     """Take one backward step of dynamic programming: add the largest value over actions to what `values` hold.
 
-    values[entry] += max over actions of paid + penalty + expected value after it. paid: [choice]. penalty: [(pair,
-    action)]. after: [entry of the next layer]. ahead: [state] of work space. Returns False when asked to stop.
+    values[entry] += max over actions of paid + penalty + expected value after it. nodes: (first, end). paid: [choice].
+    penalty: [(pair, action)]. after: [entry of the next layer]. ahead: rows [state] of work space, the first is used.
+    Returns False when asked to stop.
     """
     node_start, entry_pair, next_start, next_state = layer.node_start, layer.pair, layer.next_start, layer.next_state
     child_start, children = layer.child_start, layer.child
@@ -489,12 +467,13 @@ def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
     )
     choice_start, branch_start, branch_target = moves.choice_start, moves.branch_start, moves.branch_target
     branch_chance = moves.branch_chance
+    value_ahead = ahead[0]
     follows = children.size > 0
-    for node in range(node_start.size - 1):
+    for node in range(nodes[0], nodes[1]):
         if stop[0] != 0:
             return False
         for index in range(next_start[node], next_start[node + 1]):
-            ahead[next_state[index]] = _expected_value(
+            value_ahead[next_state[index]] = _expected_value(
                 index, next_state, child_start, children, pair_start, pair_chance, after
             )
         for entry in range(node_start[node], node_start[node + 1]):
@@ -506,7 +485,7 @@ def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
                 value = paid[choice + action] + penalty[menu + action]
                 if follows:
                     for branch in range(branch_start[choice + action], branch_start[choice + action + 1]):
-                        value += branch_chance[branch] * ahead[branch_target[branch]]
+                        value += branch_chance[branch] * value_ahead[branch_target[branch]]
                 best = max(best, value)
             values[entry] += best
     return True

@@ -23,6 +23,7 @@ import numpy as np
 from opaq.certificates.decoder.ascent import Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.layers import Layer, Layers
+from opaq.certificates.decoder.numbering import number_distinct, number_within
 from opaq.certificates.rounding import slack
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.uncertainty import Cells, Uncertainty
@@ -64,18 +65,9 @@ class _Flow(NamedTuple):
         return _Flow(mixed, self.payoffs + weight * (other.payoffs - self.payoffs))
 
 
-def _number(*parts: IntArray) -> IntArray:
-    """Return [case] its number among the distinct combinations of the parts [case], ordered by the parts."""
-    key = np.zeros(parts[0].size, dtype=np.int64)
-    for part in parts:
-        _, key = np.unique(key * (int(part.max(initial=0)) + 1) + part, return_inverse=True)
-    return key.reshape(-1)
-
-
 def _make_cells(group: IntArray, value: IntArray) -> tuple[IntArray, Cells]:
     """Return [case] -> cell, and the cells: the values that occur in every group. group, value: [case]."""
-    cell = _number(group, value)
-    _, example = np.unique(cell, return_index=True)
+    cell, example = number_within(group, value)
     start = np.concatenate(([0], np.cumsum(np.bincount(group[example]))))
     return cell, Cells.of(start, value[example])
 
@@ -103,7 +95,8 @@ def _make_step(decisions: Decisions, layer: Layer, after: Layer | None, *, run: 
     shape = (layer.next_state.size, after.pair.size)
     emits = csr_array((moves.pair_chance[pair], (index, layer.child.astype(np.int64))), shape=shape)
     if run:
-        cell, cells = _make_cells(_number(node[entry], words[target]), words[state[entry]])
+        group, _ = number_distinct(node[entry], words[target])
+        cell, cells = _make_cells(group, words[state[entry]])
     else:
         cell, cells = _make_cells(node, words[state])
     return _Step(owner, first, choice, onward, ahead, emits, cell, cells, on_links=run)
@@ -194,7 +187,7 @@ class MomentsAscent:
         middle = self.average.mix(self.flow, theta)
         weights = self._moment_weights(middle)
         costs = [
-            weight * self.uncertainty.decoder_costs(masses, step.cells, self.rounds)
+            weight * self._decoder_costs(masses, step.cells)
             for weight, masses, step in zip(weights, middle.masses, self.steps, strict=True)
         ]
         length = self.uncertainty.step(self.rounds) / max(1.0, float(weights.max()) if self.least else 1.0)
@@ -210,6 +203,10 @@ class MomentsAscent:
         self.multipliers = np.maximum(0.0, moved)
         self.rounds += 1
         return proof
+
+    def _decoder_costs(self, masses: FloatArray, cells: Cells) -> FloatArray:
+        """Return [cell] the costs of a decoder for these masses [cell], smoothed less from round to round."""
+        return self.uncertainty.decoder_costs(masses, cells, self.uncertainty.smoothing(self.rounds, cells.num_groups))
 
     def _values(self, flow: _Flow) -> FloatArray:
         """Return [time] what the decoder leaves uncertain at every moment."""

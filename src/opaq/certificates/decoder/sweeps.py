@@ -13,24 +13,32 @@ holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from opaq.certificates.decoder import layers as kernels
 from opaq.certificates.decoder.decisions import Decisions, DecisionTable
 from opaq.certificates.decoder.layers import Layer, Layers
-from opaq.model.arrays import FloatArray, IntArray, expand_rows
-from opaq.model.uncertainty import Cells
+from opaq.model.arrays import FloatArray, IndexArray, IntArray, expand_rows
+from opaq.model.uncertainty import Cells, Uncertainty
 from opaq.stop import Stop
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_T = TypeVar("_T")
 _Values = tuple[FloatArray, FloatArray]
-_THREADS = 2  # the same everywhere, so that sums are rounded alike
-_WORTH_A_THREAD = 5_000  # entries of a layer
+_Rows = tuple["csr_array", ...]  # of one sparse matrix, part by part
+_PARTS = 4  # of a layer, for as many threads at most; the same everywhere, so that sums are rounded alike
+_WORTH_PARTS = 5_000  # entries of a layer
+_FEWEST_ROWS = 10_000  # of a part of a sparse matrix
+_CELLS_PER_BLOCK = 1 << 14  # the arrays that costs are computed with stay in the caches of a core
 
 
 class Flow(NamedTuple):
@@ -68,17 +76,31 @@ class Costs(NamedTuple):
         return Costs(cells, multipliers, self.penalty + weight * (other.penalty - self.penalty))
 
 
+class _Block(NamedTuple):
+    """Some of the cells of the last nodes, with all cells of their nodes."""
+
+    span: slice  # of all cells
+    cells: Cells
+
+
 @dataclass(slots=True, eq=False)
 class Sweeper:
-    """A policy on the entries of layers, with the memory that sweeps need."""
+    """A policy on the entries of layers, with the memory that sweeps need.
+
+    Layers and cells are dealt with in parts, by threads where they are large. The parts are the same whatever the
+    number of threads, and so is every bit of what they give.
+    """
 
     decisions: Decisions
     layers: Layers
-    cells: Cells
+    blocks: tuple[_Block, ...]  # all cells
+    ends: tuple[_Rows, ...]  # chances: from entries of the last layer, emission by emission, to cells
+    origins: tuple[_Rows, ...]  # the same transposed, from cells to entries
     stop: Stop
     root_weight: FloatArray
+    last_state: IndexArray  # [entry of the last layer]
     policy: list[FloatArray]  # [time][(entry, action)]
-    buffer: FloatArray  # [thread, 3, state]
+    buffer: FloatArray  # [part, 3, state]
     threads: ThreadPoolExecutor  # the kernels run without Python's lock
 
     @classmethod
@@ -89,11 +111,13 @@ class Sweeper:
         """
         moves = decisions.moves
         owner, pair = expand_rows(moves.pair_start, decisions.start_state)
-        cells = Cells.of(layers.cell_start, layers.cell_secret, layers.settled)
         most_actions = int(np.diff(moves.choice_start).max(initial=1))
-        buffer = np.zeros((_THREADS, 3, max(decisions.process.num_states, most_actions)))
+        buffer = np.zeros((_PARTS, 3, max(decisions.process.num_states, most_actions)))
         weight = decisions.start_chance[owner] * moves.pair_chance[pair]
-        sweeper = cls(decisions, layers, cells, stop, weight, [], buffer, ThreadPoolExecutor(_THREADS))
+        last_state, threads = moves.pair_state[layers.layers[-1].pair], ThreadPoolExecutor(_PARTS)
+        blocks, ends = _cut_cells(layers), tuple(_cut_rows(step) for step in layers.ending)
+        origins = tuple(_cut_rows(step.T.tocsr()) for step in reversed(layers.ending))
+        sweeper = cls(decisions, layers, blocks, ends, origins, stop, weight, last_state, [], buffer, threads)
         sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(layers.layers))]
         return sweeper
 
@@ -144,7 +168,7 @@ class Sweeper:
         Raises StoppedError when the stop is requested meanwhile.
         """
         mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size)
-        return Flow(self.layers.end(mass), self._payoffs(mass, used), used)
+        return Flow(self._multiply(self.ends, mass), self._payoffs(mass, used), used)
 
     def window_use(self) -> FloatArray:
         """Return [time, choice of a window]: how often the policy takes actions, whatever was observed.
@@ -167,6 +191,19 @@ class Sweeper:
             mass = self._push(time, mass, moves, used[time])
         kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
         return mass, used
+
+    def decoder_costs(self, uncertainty: Uncertainty, masses: FloatArray, rounds: int) -> FloatArray:
+        """Return [cell] valid costs, the closer to those at the masses [cell] the more rounds there were."""
+        smoothing = uncertainty.smoothing(rounds, self.layers.settled.size)
+
+        def costs(block: _Block) -> FloatArray:
+            return uncertainty.decoder_costs(masses[block.span], block.cells, smoothing)
+
+        return np.concatenate(self._map(costs, self.blocks))
+
+    def total(self, uncertainty: Uncertainty, masses: FloatArray) -> float:
+        """Return the uncertainty that the masses [cell] leave, summed over all nodes; no bound depends on it."""
+        return sum(self._map(lambda block: uncertainty.total(masses[block.span], block.cells), self.blocks))
 
     def improve(self, costs: Costs, step: float) -> float:
         """Take one mirror step of the policy, and return the largest value that any policy reaches with these costs.
@@ -197,14 +234,9 @@ class Sweeper:
         values = self._end(costs)
         after = values[:0]
         for time in range(self.horizon, -1, -1):
-            layer = self.layers.layers[time]
             if time < self.horizon:
-                values = np.zeros(layer.pair.size)
-            paid, penalty = self._paid(costs, time)
-            if not kernels.maximise(
-                layer, self.decisions.moves, paid, penalty, after, values, self.buffer[0, 0], self.stop.cell()
-            ):
-                self.stop.check()
+                values = np.zeros(self.layers.layers[time].pair.size)
+            self._maximise(time, costs, after=after, values=values)
             after = values
         return float(self.root_weight @ after[self.layers.root])
 
@@ -225,11 +257,21 @@ class Sweeper:
 
         self._share(layer, improve)
 
+    def _maximise(self, time: int, costs: Costs, *, after: FloatArray, values: FloatArray) -> None:
+        """Do one time of `largest`; after, values: [entry] of the next time and of this one, which are added to."""
+        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
+        paid, penalty = self._paid(costs, time)
+
+        def maximise(part: int, nodes: tuple[int, int]) -> bool:
+            return bool(kernels.maximise(layer, nodes, moves, paid, penalty, after, values, self.buffer[part], stop))
+
+        self._share(layer, maximise)
+
     def _push(self, time: int, mass: FloatArray, moves: DecisionTable, used: FloatArray) -> FloatArray:
-        """Return [entry] the masses one time later and add to the use, counted as `moves` says; threads sum apart."""
+        """Return [entry] the masses one time later and add to the use, counted as `moves` says; parts sum apart."""
         layer, stop = self.layers.layers[time], self.stop.cell()
         size, ahead = self.layers.layers[time + 1].pair.size, np.zeros(self.buffer.shape[::2])
-        after, uses = np.zeros((_THREADS, size)), np.zeros((_THREADS, used.size))
+        after, uses = np.zeros((_PARTS, size)), np.zeros((_PARTS, used.size))
 
         def push(part: int, nodes: tuple[int, int]) -> bool:
             policy = self.policy[time]
@@ -242,15 +284,23 @@ class Sweeper:
     def _share(self, layer: Layer, work: Callable[[int, tuple[int, int]], bool]) -> None:
         """Do the work on the nodes of a layer, in threads where it is large. Raises StoppedError when asked to stop."""
         parts = _parts(layer)
-        do = map if len(parts) == 1 else self.threads.map
-        if not all(list(do(work, range(len(parts)), parts))):
+        if not all(self._map(work, range(len(parts)), parts)):
             self.stop.check()
+
+    def _map(self, work: Callable[..., _T], first: Sequence[Any], *others: Sequence[Any]) -> list[_T]:
+        """Return the work on everything in the sequences, in their order, by threads where it is more than one."""
+        return list((map if len(first) == 1 else self.threads.map)(work, first, *others))
 
     def _end(self, costs: Costs) -> FloatArray:
         """Return [entry of the last layer]: the cost of its cell and what its state pays in the end."""
         final = self.decisions.final(costs.multipliers)
-        state = self.decisions.moves.pair_state[self.layers.layers[-1].pair]
-        return self.layers.expect(costs.cells) + final[state]
+        return self._multiply(self.origins, costs.cells) + final[self.last_state]
+
+    def _multiply(self, matrices: tuple[_Rows, ...], vector: FloatArray) -> FloatArray:
+        """Return a vector multiplied by one matrix after the other."""
+        for rows in matrices:
+            vector = np.concatenate(self._map(partial(_product, vector), rows))
+        return vector
 
     def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
         """Return [choice] what choices pay at a time, by the multipliers, and [(pair, action)] the penalties."""
@@ -268,22 +318,45 @@ class Sweeper:
             return np.zeros(0)
         discounts = decisions.discounts ** np.arange(used.shape[0])[:, None]  # [time, requirement]
         paid = np.einsum("tk,km,tm->k", discounts, decisions.rewards[:, decisions.use_choice], used, optimize=True)
-        state = decisions.moves.pair_state[self.layers.layers[-1].pair]
-        final = decisions.finals @ np.bincount(state, weights=mass, minlength=decisions.process.num_states)
+        final = decisions.finals @ _sums(self.last_state, mass, decisions.process.num_states)
         return np.asarray(paid + final + decisions.tails[:, decisions.use_choice] @ used[-1])
 
 
 def _parts(layer: Layer) -> list[tuple[int, int]]:
-    """Return (first, end) nodes for each thread, of about as many entries; all for one where the layer is small."""
+    """Return (first, end) nodes of every part, of about as many entries; one part where the layer is small."""
     num_nodes, num_entries = layer.node_start.size - 1, layer.pair.size
-    if num_entries < _WORTH_A_THREAD:
+    if num_entries < _WORTH_PARTS:
         return [(0, num_nodes)]
-    cuts = np.searchsorted(layer.node_start, np.arange(1, _THREADS) * num_entries // _THREADS)
+    cuts = np.searchsorted(layer.node_start, np.arange(1, _PARTS) * num_entries // _PARTS)
     bounds = [0, *cuts.tolist(), num_nodes]
     return list(pairwise(bounds))
 
 
-def _sums(index: IntArray, weights: FloatArray, size: int) -> FloatArray:
+def _cut_cells(layers: Layers) -> tuple[_Block, ...]:
+    """Return the cells of the last nodes in blocks of about the same size, each of whole nodes."""
+    start, num_nodes = layers.cell_start, layers.settled.size
+    cuts = np.searchsorted(start, np.arange(0, start[-1], _CELLS_PER_BLOCK)).tolist()
+    blocks = []
+    for first, end in pairwise(sorted({*cuts, num_nodes})):
+        span = slice(int(start[first]), int(start[end]))
+        cells = Cells.of(start[first : end + 1] - span.start, layers.cell_secret[span], layers.settled[first:end])
+        blocks.append(_Block(span, cells))
+    return tuple(blocks)
+
+
+def _cut_rows(matrix: csr_array) -> _Rows:
+    """Return the rows of a sparse matrix in parts of the same size; one where they are few."""
+    num_rows = matrix.shape[0]
+    size = max(-(-num_rows // _PARTS), _FEWEST_ROWS)
+    return tuple(matrix[first : first + size] for first in range(0, num_rows, size))
+
+
+def _product(vector: FloatArray, rows: csr_array) -> FloatArray:
+    """Return a vector multiplied by some rows of a matrix."""
+    return np.asarray(rows @ vector)
+
+
+def _sums(index: IntArray | IndexArray, weights: FloatArray, size: int) -> FloatArray:
     """Return [index]: the sums of the weights that have each index below `size`."""
     return np.bincount(index, weights=weights, minlength=size).astype(np.float64)
 
