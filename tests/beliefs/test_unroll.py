@@ -309,7 +309,12 @@ def corridor(horizon: int) -> Problem:
     return build_problem(
         {
             "opaq": 1,
-            "model": {"states": cells, "actions": ["back", "on"], "start": {"c1": 0.5, "c4": 0.5}, "transitions": moves},
+            "model": {
+                "states": cells,
+                "actions": ["back", "on"],
+                "start": {"c1": 0.5, "c4": 0.5},
+                "transitions": moves,
+            },
             "observer": {"emissions": seen},
             "secret": {"last_state": ["c6"]},
             "horizon": horizon,
@@ -325,6 +330,8 @@ def test_beliefs_that_the_steps_left_cannot_change_are_settled(horizon: int) -> 
     late, early = (unroll(chain, steps=horizon, early=early) for early in (False, True))
     truth = oracles.conditional_entropy(oracles.enumerate_truth(problem).joint)
     for graph in (late, early):
-        assert float(graph.last.mass @ evaluate_leaves(chain, graph).excess["opacity"]) == pytest.approx(truth, abs=1e-12)
+        assert float(graph.last.mass @ evaluate_leaves(chain, graph).excess["opacity"]) == pytest.approx(
+            truth, abs=1e-12
+        )
         assert float(graph.last.mass.sum()) + graph.settled_mass == pytest.approx(1.0, abs=1e-12)
     assert early.num_nodes < late.num_nodes or horizon == 0
