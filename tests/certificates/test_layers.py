@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -161,24 +160,21 @@ def test_printed_bounds_are_rounded_up(value: float) -> None:
     assert value <= outward(value, 4) <= value + 1e-4 + 1e-12
 
 
-def test_bounds_are_the_same_to_the_last_bit_for_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_cells_change_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     product = opaq.compile_problem(opaq.load_problem("graph"), STATE)
     decisions = Decisions.of(product.process, delay=1)
     layers = build_layers(decisions, ObservationTree(), memory=1 << 28, stop=Stop())
 
-    def search(threads: int) -> tuple[float, float, bytes]:
+    def search() -> tuple[int, float, float]:
         sweeper = Sweeper.of(decisions, layers, Stop())
-        sweeper.threads = ThreadPoolExecutor(threads)
         uncertainty, count = opaq.Shannon().over(product.secret_values), len(decisions.names)
         ascent = Ascent.of(sweeper, uncertainty, multipliers=np.zeros(count), scales=np.ones(count))
         for _ in range(20):
             ascent.round()
-        return ascent.least, ascent.reached, b"".join(policy.tobytes() for policy in sweeper.policy)
+        return len(sweeper.blocks), ascent.least, ascent.reached
 
-    whole = search(1)
-    for name in ("_WORTH_PARTS", "_FEWEST_ROWS", "_CELLS_PER_BLOCK"):
-        monkeypatch.setattr(sweeps, name, 5)
-    in_parts = search(1)
-    assert in_parts[2] != whole[2], "parts round otherwise: there are several"
-    assert in_parts[:2] == pytest.approx(whole[:2], abs=1e-12)
-    assert search(2) == search(3) == in_parts
+    num_blocks, *whole = search()
+    monkeypatch.setattr(sweeps, "_CELLS_PER_BLOCK", 5)
+    num_small, *in_blocks = search()
+    assert num_blocks < num_small
+    assert in_blocks == pytest.approx(whole, abs=1e-12)

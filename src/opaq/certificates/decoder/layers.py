@@ -312,16 +312,14 @@ _LEAST = 1e-100  # probabilities of actions do not fall below: an action that is
 
 
 @kernel
-def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
+def forward(layer, moves, mass, policy, masses_after, used, ahead, stop):
     """Add to the masses of the next layer's entries, and to how often every (pair, action) is used.
 
         used(x, o, a) += m(x, n) policy(a | x, n),
         m'(x', n') += sum over (x, a) of m(x, n) policy(a | x, n) P(x' | x, a) E(o' | x'),   n' = node after (n, o').
 
-    nodes: (first, end) of those to deal with. mass: [entry]. policy: [(entry, action)]. masses_after: [entry of the
-        next
-    layer], added to. used: [(pair, action)], added to. ahead: [state], zeros before and after. Returns False when asked
-    to stop.
+    mass: [entry]. policy: [(entry, action)]. masses_after: [entry of the next layer], added to. used: [(pair, action)],
+    added to. ahead: [state], zeros before and after. Returns False when asked to stop.
     """
     node_start, entry_pair, menu_start, next_start = layer.node_start, layer.pair, layer.menu_start, layer.next_start
     next_state, child_start, children = layer.next_state, layer.child_start, layer.child
@@ -333,7 +331,7 @@ def forward(layer, nodes, moves, mass, policy, masses_after, used, ahead, stop):
     )
     choice_start, branch_start, branch_target = moves.choice_start, moves.branch_start, moves.branch_target
     branch_chance = moves.branch_chance
-    for node in range(nodes[0], nodes[1]):
+    for node in range(node_start.size - 1):
         if stop[0] != 0:
             return False
         for entry in range(node_start[node], node_start[node + 1]):
@@ -382,14 +380,14 @@ def _expected_value(index, next_state, child_start, children, pair_start, pair_c
 
 
 @kernel
-def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, step, soft, hard, ahead, stop):
+def improve(layer, moves, paid, penalty, soft_after, hard_after, policy, step, soft, hard, ahead, stop):
     """Take one backward step of mirror ascent: update the policy, its soft values and the largest values.
 
     policy <- policy exp(step Q) / normaliser, soft = log(normaliser) / step, where Q is what an action pays plus the
     expected soft value after it (the proximal step in the relative entropy of whole runs); hard = max over actions of
     the same with hard values. In the last layer nothing follows and soft, hard hold what the end is worth.
 
-    nodes: (first, end). paid: [choice]. penalty: [(pair, action)]. soft_after, hard_after: [entry of the next layer].
+    paid: [choice]. penalty: [(pair, action)]. soft_after, hard_after: [entry of the next layer].
     policy: [(entry, action)], updated in place; no probability falls below 1e-100. step: 1 / bits. soft, hard: [entry],
     added to. ahead: three rows [state] of work space. Returns False when asked to stop.
     """
@@ -406,7 +404,7 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
     soft_ahead, hard_ahead = ahead[0], ahead[1]
     wish = ahead[2]
     follows = children.size > 0
-    for node in range(nodes[0], nodes[1]):
+    for node in range(node_start.size - 1):
         if stop[0] != 0:
             return False
         for index in range(next_start[node], next_start[node + 1]):
@@ -450,10 +448,10 @@ def improve(layer, nodes, moves, paid, penalty, soft_after, hard_after, policy, 
 
 
 @kernel
-def maximise(layer, nodes, moves, paid, penalty, after, values, ahead, stop):
+def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
     """Take one backward step of dynamic programming: add the largest value over actions to what `values` hold.
 
-    values[entry] += max over actions of paid + penalty + expected value after it. nodes: (first, end). paid: [choice].
+    values[entry] += max over actions of paid + penalty + expected value after it. paid: [choice].
     penalty: [(pair, action)]. after: [entry of the next layer]. ahead: rows [state] of work space, the first is used.
     Returns False when asked to stop.
     """
@@ -469,7 +467,7 @@ def maximise(layer, nodes, moves, paid, penalty, after, values, ahead, stop):
     branch_chance = moves.branch_chance
     value_ahead = ahead[0]
     follows = children.size > 0
-    for node in range(nodes[0], nodes[1]):
+    for node in range(node_start.size - 1):
         if stop[0] != 0:
             return False
         for index in range(next_start[node], next_start[node + 1]):

@@ -13,18 +13,15 @@ holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from opaq.certificates.decoder import layers as kernels
 from opaq.certificates.decoder.decisions import Decisions, DecisionTable
-from opaq.certificates.decoder.layers import Layer, Layers
+from opaq.certificates.decoder.layers import Layers
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, expand_rows
 from opaq.model.uncertainty import Cells, Uncertainty
 from opaq.stop import Stop
@@ -32,12 +29,7 @@ from opaq.stop import Stop
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_T = TypeVar("_T")
 _Values = tuple[FloatArray, FloatArray]
-_Rows = tuple["csr_array", ...]  # of one sparse matrix, part by part
-_PARTS = 4  # of a layer, for as many threads at most; the same everywhere, so that sums are rounded alike
-_WORTH_PARTS = 5_000  # entries of a layer
-_FEWEST_ROWS = 10_000  # of a part of a sparse matrix
 _CELLS_PER_BLOCK = 1 << 14  # the arrays that costs are computed with stay in the caches of a core
 
 
@@ -85,23 +77,17 @@ class _Block(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Sweeper:
-    """A policy on the entries of layers, with the memory that sweeps need.
-
-    Layers and cells are dealt with in parts, by threads where they are large. The parts are the same whatever the
-    number of threads, and so is every bit of what they give.
-    """
+    """A policy on the entries of layers, with the memory that sweeps need."""
 
     decisions: Decisions
     layers: Layers
     blocks: tuple[_Block, ...]  # all cells
-    ends: tuple[_Rows, ...]  # chances: from entries of the last layer, emission by emission, to cells
-    origins: tuple[_Rows, ...]  # the same transposed, from cells to entries
+    origins: tuple[csr_array, ...]  # chances: from cells, emission by emission, back to entries of the last layer
     stop: Stop
     root_weight: FloatArray
     last_state: IndexArray  # [entry of the last layer]
     policy: list[FloatArray]  # [time][(entry, action)]
-    buffer: FloatArray  # [part, 3, state]
-    threads: ThreadPoolExecutor  # the kernels run without Python's lock
+    buffer: FloatArray  # [3, state]
 
     @classmethod
     def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
@@ -112,12 +98,11 @@ class Sweeper:
         moves = decisions.moves
         owner, pair = expand_rows(moves.pair_start, decisions.start_state)
         most_actions = int(np.diff(moves.choice_start).max(initial=1))
-        buffer = np.zeros((_PARTS, 3, max(decisions.process.num_states, most_actions)))
+        buffer = np.zeros((3, max(decisions.process.num_states, most_actions)))
         weight = decisions.start_chance[owner] * moves.pair_chance[pair]
-        last_state, threads = moves.pair_state[layers.layers[-1].pair], ThreadPoolExecutor(_PARTS)
-        blocks, ends = _cut_cells(layers), tuple(_cut_rows(step) for step in layers.ending)
-        origins = tuple(_cut_rows(step.T.tocsr()) for step in reversed(layers.ending))
-        sweeper = cls(decisions, layers, blocks, ends, origins, stop, weight, last_state, [], buffer, threads)
+        last_state, blocks = moves.pair_state[layers.layers[-1].pair], _cut_cells(layers)
+        origins = tuple(step.T.tocsr() for step in reversed(layers.ending))
+        sweeper = cls(decisions, layers, blocks, origins, stop, weight, last_state, [], buffer)
         sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(layers.layers))]
         return sweeper
 
@@ -168,7 +153,7 @@ class Sweeper:
         Raises StoppedError when the stop is requested meanwhile.
         """
         mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size)
-        return Flow(self._multiply(self.ends, mass), self._payoffs(mass, used), used)
+        return Flow(_multiply(self.layers.ending, mass), self._payoffs(mass, used), used)
 
     def window_use(self) -> FloatArray:
         """Return [time, choice of a window]: how often the policy takes actions, whatever was observed.
@@ -195,15 +180,13 @@ class Sweeper:
     def decoder_costs(self, uncertainty: Uncertainty, masses: FloatArray, rounds: int) -> FloatArray:
         """Return [cell] valid costs, the closer to those at the masses [cell] the more rounds there were."""
         smoothing = uncertainty.smoothing(rounds, self.layers.settled.size)
-
-        def costs(block: _Block) -> FloatArray:
-            return uncertainty.decoder_costs(masses[block.span], block.cells, smoothing)
-
-        return np.concatenate(self._map(costs, self.blocks))
+        return np.concatenate(
+            [uncertainty.decoder_costs(masses[block.span], block.cells, smoothing) for block in self.blocks]
+        )
 
     def total(self, uncertainty: Uncertainty, masses: FloatArray) -> float:
         """Return the uncertainty that the masses [cell] leave, summed over all nodes; no bound depends on it."""
-        return sum(self._map(lambda block: uncertainty.total(masses[block.span], block.cells), self.blocks))
+        return sum(uncertainty.total(masses[block.span], block.cells) for block in self.blocks)
 
     def improve(self, costs: Costs, step: float) -> float:
         """Take one mirror step of the policy, and return the largest value that any policy reaches with these costs.
@@ -248,59 +231,28 @@ class Sweeper:
         layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
         paid, penalty = self._paid(costs, time)
         policy = self.policy[time]
-
-        def improve(part: int, nodes: tuple[int, int]) -> bool:
-            buffer = self.buffer[part]
-            return bool(
-                kernels.improve(layer, nodes, moves, paid, penalty, *after, policy, step, *values, buffer, stop)
-            )
-
-        self._share(layer, improve)
+        if not kernels.improve(layer, moves, paid, penalty, *after, policy, step, *values, self.buffer, stop):
+            self.stop.check()
 
     def _maximise(self, time: int, costs: Costs, *, after: FloatArray, values: FloatArray) -> None:
         """Do one time of `largest`; after, values: [entry] of the next time and of this one, which are added to."""
         layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
         paid, penalty = self._paid(costs, time)
-
-        def maximise(part: int, nodes: tuple[int, int]) -> bool:
-            return bool(kernels.maximise(layer, nodes, moves, paid, penalty, after, values, self.buffer[part], stop))
-
-        self._share(layer, maximise)
-
-    def _push(self, time: int, mass: FloatArray, moves: DecisionTable, used: FloatArray) -> FloatArray:
-        """Return [entry] the masses one time later and add to the use, counted as `moves` says; parts sum apart."""
-        layer, stop = self.layers.layers[time], self.stop.cell()
-        size, ahead = self.layers.layers[time + 1].pair.size, np.zeros(self.buffer.shape[::2])
-        after, uses = np.zeros((_PARTS, size)), np.zeros((_PARTS, used.size))
-
-        def push(part: int, nodes: tuple[int, int]) -> bool:
-            policy = self.policy[time]
-            return bool(kernels.forward(layer, nodes, moves, mass, policy, after[part], uses[part], ahead[part], stop))
-
-        self._share(layer, push)
-        used += uses.sum(axis=0)
-        return np.asarray(after.sum(axis=0))
-
-    def _share(self, layer: Layer, work: Callable[[int, tuple[int, int]], bool]) -> None:
-        """Do the work on the nodes of a layer, in threads where it is large. Raises StoppedError when asked to stop."""
-        parts = _parts(layer)
-        if not all(self._map(work, range(len(parts)), parts)):
+        if not kernels.maximise(layer, moves, paid, penalty, after, values, self.buffer, stop):
             self.stop.check()
 
-    def _map(self, work: Callable[..., _T], first: Sequence[Any], *others: Sequence[Any]) -> list[_T]:
-        """Return the work on everything in the sequences, in their order, by threads where it is more than one."""
-        return list((map if len(first) == 1 else self.threads.map)(work, first, *others))
+    def _push(self, time: int, mass: FloatArray, moves: DecisionTable, used: FloatArray) -> FloatArray:
+        """Return [entry] the masses one time later and add to the use, counted as `moves` says."""
+        layer, stop = self.layers.layers[time], self.stop.cell()
+        after, ahead = np.zeros(self.layers.layers[time + 1].pair.size), np.zeros(self.buffer.shape[1])
+        if not kernels.forward(layer, moves, mass, self.policy[time], after, used, ahead, stop):
+            self.stop.check()
+        return after
 
     def _end(self, costs: Costs) -> FloatArray:
         """Return [entry of the last layer]: the cost of its cell and what its state pays in the end."""
         final = self.decisions.final(costs.multipliers)
-        return self._multiply(self.origins, costs.cells) + final[self.last_state]
-
-    def _multiply(self, matrices: tuple[_Rows, ...], vector: FloatArray) -> FloatArray:
-        """Return a vector multiplied by one matrix after the other."""
-        for rows in matrices:
-            vector = np.concatenate(self._map(partial(_product, vector), rows))
-        return vector
+        return _multiply(self.origins, costs.cells) + final[self.last_state]
 
     def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
         """Return [choice] what choices pay at a time, by the multipliers, and [(pair, action)] the penalties."""
@@ -322,16 +274,6 @@ class Sweeper:
         return np.asarray(paid + final + decisions.tails[:, decisions.use_choice] @ used[-1])
 
 
-def _parts(layer: Layer) -> list[tuple[int, int]]:
-    """Return (first, end) nodes of every part, of about as many entries; one part where the layer is small."""
-    num_nodes, num_entries = layer.node_start.size - 1, layer.pair.size
-    if num_entries < _WORTH_PARTS:
-        return [(0, num_nodes)]
-    cuts = np.searchsorted(layer.node_start, np.arange(1, _PARTS) * num_entries // _PARTS)
-    bounds = [0, *cuts.tolist(), num_nodes]
-    return list(pairwise(bounds))
-
-
 def _cut_cells(layers: Layers) -> tuple[_Block, ...]:
     """Return the cells of the last nodes in blocks of about the same size, each of whole nodes."""
     start, num_nodes = layers.cell_start, layers.settled.size
@@ -344,16 +286,11 @@ def _cut_cells(layers: Layers) -> tuple[_Block, ...]:
     return tuple(blocks)
 
 
-def _cut_rows(matrix: csr_array) -> _Rows:
-    """Return the rows of a sparse matrix in parts of the same size; one where they are few."""
-    num_rows = matrix.shape[0]
-    size = max(-(-num_rows // _PARTS), _FEWEST_ROWS)
-    return tuple(matrix[first : first + size] for first in range(0, num_rows, size))
-
-
-def _product(vector: FloatArray, rows: csr_array) -> FloatArray:
-    """Return a vector multiplied by some rows of a matrix."""
-    return np.asarray(rows @ vector)
+def _multiply(matrices: tuple[csr_array, ...], vector: FloatArray) -> FloatArray:
+    """Return a vector multiplied by one matrix after the other."""
+    for matrix in matrices:
+        vector = np.asarray(matrix @ vector)
+    return vector
 
 
 def _sums(index: IntArray | IndexArray, weights: FloatArray, size: int) -> FloatArray:
