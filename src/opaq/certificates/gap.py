@@ -69,7 +69,7 @@ from opaq.solvers.strategy import Solver, Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 
 _FIRST_SHARE = 0.25  # of the time, for the problem's own class
-_TURN, _SAMPLED_TURN = 0.15, 0.4  # of the time left, for one turn of the policies; where gradients are sampled
+_TURN, _LARGE_TURN = 0.15, 0.5  # of the time left, for one turn of the policies; where the belief graph is large
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds
 _PATIENCE = 2  # turns that a side waits at most
@@ -272,7 +272,7 @@ class _GapSearch:
     on_step: Callable[[Progress], None] | None
     on_gap: Callable[[GapStep], None] | None
     work: str = ""
-    _classes: list[PolicyClass] = field(default_factory=list)  # larger ones that are still to be searched
+    _classes: list[PolicyClass] = field(default_factory=list)  # those that are still to be searched
     _searched: list[PolicyClass] = field(default_factory=list)  # those that were
     _forgotten: int = 0  # rounds of the late agent when its policy was taken last
     _best: Solution = field(init=False)
@@ -292,6 +292,8 @@ class _GapSearch:
         if not problem.task.minimise:
             self._classes = list(larger_classes(problem, aware=aware))
             solution = self._meet_the_task(solution)
+            if solution.status is Status.TIME_LIMIT:  # its own class has more to give
+                self._classes.insert(0, problem.policy_class)
         if (
             problem.task.minimise
             or concerns_moments(problem)
@@ -405,7 +407,7 @@ class _GapSearch:
         return False
 
     def _take_policy_turn(self) -> bool:
-        """Search one larger class, from the best policy and from that of the late agent; return whether there is more.
+        """Search one more class, from the best policy and from that of the late agent; return whether there is more.
 
         When all were searched, the class of the best policy is searched again.
         """
@@ -415,7 +417,7 @@ class _GapSearch:
         warm = [best.policy] if contains(policy_class, best.policy.policy_class) else []
         warm += [late] if late is not None else []
         self.work = class_name(policy_class)
-        turn = _SAMPLED_TURN if best.gradients == "sampled" else _TURN
+        turn = _TURN if best.gradients == "exact" else _LARGE_TURN
         seconds, starts = max(self.deadline.share(turn) or 0.0, _LEAST_TURN), self.options.starts or 1
         options = replace(self.options, sequences=0, conditions=None, memory_nodes=None, starts=starts)
         clock = Deadline(seconds)

@@ -39,7 +39,6 @@ _LATE = 3.0  # the power of its number by which a step weighs in the average of 
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 _MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
 _FIRST_STEPS, _CUT_STEPS = 2, 24  # of all starts on the smallest cut of a large belief graph, and of the best on each
-_LATE_ITERATIONS = 8  # per step on the largest cut, where an iteration takes seconds
 _RESCUE = 4  # starts that follow where all before have nothing to hide
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 
@@ -297,8 +296,7 @@ def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget, ...
     budgets = (cuts[0], *cuts)  # after a few steps it is known which starts lead
     steps = [_FIRST_STEPS + _CUT_STEPS * number for number in range(len(budgets))]
     rounds = [NaturalGradient(max_steps=most, calm_gain=_EARLY_GAIN) for most in steps]
-    late = _LATE_ITERATIONS if len(cuts) > 1 else 20
-    rounds[-1] = NaturalGradient(max_steps=_MOST_STEPS, iterations=late, calm_gain=calm_gain)
+    rounds[-1] = NaturalGradient(max_steps=_MOST_STEPS, calm_gain=calm_gain)
     kept = (first, max(2, first // 2), *[2, *[1] * len(cuts)][: len(cuts) - 1])
     return Plan(tuple(rounds), kept, (first,), budgets, refine, rescue)
 

@@ -584,7 +584,7 @@ def solve(
 
     With the solver "natural", classes that the policy's class contains are searched before it, by the same procedure,
     and their best policies are further starts: the answer is not worse than that of a coarser class. With a time limit
-    they share the first half of it.
+    they share the first third of it.
 
     The answer is judged by exact evaluation. Raises InputError when an argument does not fit.
     """
@@ -638,8 +638,8 @@ def _climb_coarser(
 ) -> None:
     """Search the classes below that of a search, coarser ones first, each by the same procedure.
 
-    folder: of the run; the checkpoints of these classes lie in folders within. deadline: half of what is left is shared
-    evenly among them; where that is less than half a second each, the finer ones are left out.
+    folder: of the run; the checkpoints of these classes lie in folders within. deadline: a third of what is left is
+    shared evenly among them; where that is less than half a second each, the finer ones are left out.
     A class that has no answer in its time, or is too large, has no place on the ladder.
     """
     stop, classes = search.objective.stop, coarser_classes(search.policy_class, search.problem)
