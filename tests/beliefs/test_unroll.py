@@ -322,7 +322,7 @@ def corridor(horizon: int) -> Problem:
     )
 
 
-@pytest.mark.parametrize("horizon", range(2, 7))
+@pytest.mark.parametrize("horizon", [2, 3, 4])
 def test_beliefs_that_the_steps_left_cannot_change_are_settled(horizon: int) -> None:
     problem = corridor(horizon)
     product = compile_problem(problem)
