@@ -137,8 +137,8 @@ class _Race:
                 self._results |= {result.index: result for result in _run_jobs(jobs, self._workers, self._note)}
             self._used |= {job.start.index: job.objective.budget for job in jobs}
             self._seconds_a_step = clock.elapsed * min(self._workers, len(jobs)) / max(self._steps - made, 1)
-            racing = [begin for begin in racing if self._results[begin.index].traces]
-            if self._objective.stop.requested or not racing:
+            racing = [begin for begin in racing if self._results[begin.index].traces] or racing[:1]
+            if self._objective.stop.requested:
                 return
         self._finalists.update(begin.index for begin in racing)
 
@@ -222,6 +222,8 @@ def _promise(result: StartResult) -> float:
     score + 1.5 multipliers . min(slack, 0),   the last of the trace; the larger of both where a feasible one is
     known.
     """
+    if not result.traces:  # there was no time for a step
+        return -np.inf
     last = result.traces[-1]
     standing = last.score + 1.5 * float(last.multipliers @ np.minimum(last.slack, 0.0))
     feasible = result.best is not None and result.best.feasible

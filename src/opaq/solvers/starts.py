@@ -31,7 +31,7 @@ _PRIOR_STEPS = 25  # for a secret that is uncertain before anything is observed
 _MISSING = 10.0  # bits of H(Z) that a requirement missed by all of its size outweighs
 _EVEN = 0.02  # share of the uniform policy in such a start
 _CHEAP_BELIEFS = 150_000  # up to which the whole graph is climbed from the first step on
-_CUTS = (100_000,)  # beliefs in all
+_CUT_BELIEFS, _CUT_ENTRIES = 100_000, 2_000_000  # of a cut, in all: a step on it takes some seconds at most
 _HOPELESS = 0.9  # probability left out by a cut beyond which larger ones, which take seconds, are not looked at
 _MOST_LOST = 0.05  # probability that the budget may leave out: beyond it gradients are sampled
 _NUM_RANDOM = 6  # random policies among those that feasible ones are searched from
@@ -167,8 +167,8 @@ def add_feasible_start(objective: Objective, begins: list[Start], *, seed: int) 
     return [made if begin is replaced else begin for begin in begins]
 
 
-def count_beliefs(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tuple[int, bool]:
-    """Return how many beliefs the graph of some policy has, and whether all of it fits the budget.
+def count_beliefs(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tuple[int, int, bool]:
+    """Return how many beliefs and entries the graph of some policy has, and whether all of it fits the budget.
 
     This is what one evaluation costs. The policy is random, but always the same: the graph of the uniform policy is
     smaller than most by its symmetry. Raises StoppedError when `stop` is requested meanwhile.
@@ -177,7 +177,8 @@ def count_beliefs(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tupl
     chain = Chain.of(process, process.softmax(theta), stop=stop)
     graph = unroll(chain, steps=process.horizon, early=True, budget=budget, whole=True)
     stop.check()
-    return graph.num_nodes, graph.whole and graph.num_entries * _BYTES_PER_ENTRY <= budget.memory
+    fits = graph.whole and graph.num_entries * _BYTES_PER_ENTRY <= budget.memory
+    return graph.num_nodes, graph.num_entries, fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,17 +194,17 @@ class BeliefCount:
 def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCount:
     """Count the beliefs and, where there are many or they do not fit, choose the cuts that a search climbs.
 
-    A cut keeps the heaviest beliefs of every level, about 100,000 in all; the last one is the whole budget. What a
+    A cut keeps the heaviest beliefs of every level, at most 100,000 in all; the last one is the whole budget. What a
     small cut leaves out of a random policy says little about the policies that a search comes to: most of the
     probability of the first, 0.3% of the last on a grid of 8 x 8 cells. What the budget leaves out does.
     Raises StoppedError when `stop` is requested meanwhile.
     """
-    beliefs, whole = count_beliefs(process, budget=budget, stop=stop)
+    beliefs, entries, whole = count_beliefs(process, budget=budget, stop=stop)
     if whole and beliefs <= _CHEAP_BELIEFS:
         return BeliefCount(beliefs, True, (), False)
-    levels = max(process.horizon, 1)
-    sizes = [total // levels for total in _CUTS if not whole or total < beliefs]
-    cuts = [*(replace(budget, nodes=size) for size in sizes if size < budget.nodes), budget]
+    total = min(_CUT_BELIEFS, _CUT_ENTRIES * beliefs // entries)
+    size = max(total // max(process.horizon, 1), 1)
+    cuts = [replace(budget, nodes=size), budget] if size < budget.nodes else [budget]
     pi, thin = process.softmax(np.random.default_rng(0).normal(size=process.num_slots)), False
     for cut, most in () if whole else zip(cuts[-2:], (_HOPELESS, _MOST_LOST)[-len(cuts) :], strict=True):
         if not thin:
