@@ -85,7 +85,7 @@ _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squa
 LIFTED, PERTURBED = "lifted", "perturbed"  # kinds of starts: a policy of a coarser class, and one close to it
 _PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
 _SEARCH_SHARE = 0.96  # of the time limit; what is left is for judging and measuring the answer
-_LEAST_SHARE = 0.5  # seconds for a coarser class, where there is a time limit
+_LEAST_SHARE, _LEAST_LARGE_SHARE = 0.5, 4.0  # seconds for a coarser class with a time limit; on a large belief graph
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
 
@@ -639,12 +639,14 @@ def _climb_coarser(
     """Search the classes below that of a search, coarser ones first, each by the same procedure.
 
     folder: of the run; the checkpoints of these classes lie in folders within. deadline: a third of what is left is
-    shared evenly among them; where that is less than half a second each, the finer ones are left out.
+    shared evenly among them; where that is less than half a second each (four on a large belief graph), the finer ones
+    are left out.
     A class that has no answer in its time, or is too large, has no place on the ladder.
     """
     stop, classes = search.objective.stop, coarser_classes(search.policy_class, search.problem)
     if deadline.left is not None:
-        classes = classes[: int(deadline.left / 3.0 / _LEAST_SHARE)]
+        large = bool(search.plan.budgets) or search.objective.gradients == "sampled"
+        classes = classes[: int(deadline.left / 3.0 / (_LEAST_LARGE_SHARE if large else _LEAST_SHARE))]
     for index, policy_class in enumerate(classes):
         if stop.requested:
             return
