@@ -126,8 +126,9 @@ class _Race:
         for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
             last = number == len(self._plan.rounds) - 1
             if number:  # only the most promising go on, in their own order
-                ranked = sorted(racing, key=lambda begin: -_promise(self._results[begin.index]))[:kept]
-                racing = [begin for begin in racing if begin in ranked]
+                ranked = sorted(racing, key=lambda begin: -_promise(self._results[begin.index]))
+                leading = {begin.index for begin in ranked[:kept]}
+                racing = [begin for begin in racing if begin.index in leading]
                 self._grow(number)
             again = number > 0 and bool(self._plan.budgets)
             jobs = [self._job(begin, solver, number) for begin in racing if again or not self._has_ended(begin)]

@@ -205,12 +205,15 @@ def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCo
     total = min(_CUT_BELIEFS, _CUT_ENTRIES * beliefs // entries)
     size = max(total // max(process.horizon, 1), 1)
     cuts = [replace(budget, nodes=size), budget] if size < budget.nodes else [budget]
-    pi, thin = process.softmax(np.random.default_rng(0).normal(size=process.num_slots)), False
-    for cut, most in () if whole else zip(cuts[-2:], (_HOPELESS, _MOST_LOST)[-len(cuts) :], strict=True):
-        if not thin:
-            graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, early=True, budget=cut)
-            stop.check()
-            thin = graph.dropped_mass > most
+    pi = process.softmax(np.random.default_rng(0).normal(size=process.num_slots))
+
+    def leaves_out_more(cut: Budget, most: float) -> bool:
+        graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, early=True, budget=cut)
+        stop.check()
+        return graph.dropped_mass > most
+
+    limits = (_HOPELESS, _MOST_LOST)[-len(cuts) :]
+    thin = not whole and any(map(leaves_out_more, cuts, limits))  # the budget takes long: only where there is hope
     return BeliefCount(beliefs, whole, tuple(cuts), thin)
 
 

@@ -29,7 +29,6 @@ from opaq.stop import Stop
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_Values = tuple[FloatArray, FloatArray]
 _CELLS_PER_BLOCK = 1 << 14  # the arrays that costs are computed with stay in the caches of a core
 
 
@@ -202,10 +201,14 @@ class Sweeper:
         soft = self._end(costs)
         hard, soft_after, hard_after = soft.copy(), soft[:0], soft[:0]
         for time in range(self.horizon, -1, -1):
-            layer = self.layers.layers[time]
+            layer, (paid, penalty) = self.layers.layers[time], self._paid(costs, time)
             if time < self.horizon:
                 soft, hard = np.zeros(layer.pair.size), np.zeros(layer.pair.size)
-            self._improve(time, costs, step, after=(soft_after, hard_after), values=(soft, hard))
+            if not kernels.improve(
+                layer, self.decisions.moves, paid, penalty, soft_after, hard_after, self.policy[time], step, soft, hard,
+                self.buffer, self.stop.cell(),
+            ):  # fmt: skip
+                self.stop.check()
             soft_after, hard_after = soft, hard
         return float(self.root_weight @ hard_after[self.layers.root])
 
@@ -217,29 +220,15 @@ class Sweeper:
         values = self._end(costs)
         after = values[:0]
         for time in range(self.horizon, -1, -1):
+            layer, (paid, penalty) = self.layers.layers[time], self._paid(costs, time)
             if time < self.horizon:
-                values = np.zeros(self.layers.layers[time].pair.size)
-            self._maximise(time, costs, after=after, values=values)
+                values = np.zeros(layer.pair.size)
+            if not kernels.maximise(
+                layer, self.decisions.moves, paid, penalty, after, values, self.buffer, self.stop.cell()
+            ):
+                self.stop.check()
             after = values
         return float(self.root_weight @ after[self.layers.root])
-
-    def _improve(self, time: int, costs: Costs, step: float, *, after: _Values, values: _Values) -> None:
-        """Do one time of `improve`.
-
-        after: (soft, hard) values [entry] of the next time. values: those of this time, which are added to.
-        """
-        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
-        paid, penalty = self._paid(costs, time)
-        policy = self.policy[time]
-        if not kernels.improve(layer, moves, paid, penalty, *after, policy, step, *values, self.buffer, stop):
-            self.stop.check()
-
-    def _maximise(self, time: int, costs: Costs, *, after: FloatArray, values: FloatArray) -> None:
-        """Do one time of `largest`; after, values: [entry] of the next time and of this one, which are added to."""
-        layer, moves, stop = self.layers.layers[time], self.decisions.moves, self.stop.cell()
-        paid, penalty = self._paid(costs, time)
-        if not kernels.maximise(layer, moves, paid, penalty, after, values, self.buffer, stop):
-            self.stop.check()
 
     def _push(self, time: int, mass: FloatArray, moves: DecisionTable, used: FloatArray) -> FloatArray:
         """Return [entry] the masses one time later and add to the use, counted as `moves` says."""
