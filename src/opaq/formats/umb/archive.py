@@ -80,7 +80,7 @@ class Archive:
         content = self.bytes(member)
         if not (count + 7) // 8 <= len(content) <= (count + 63) // 64 * 8:
             self.fail(member, f"holds {len(content):,} bytes, but {count:,} bits are declared")
-        return np.unpackbits(np.frombuffer(content, np.uint8), count=count, bitorder="little").astype(bool)
+        return np.unpackbits(np.frombuffer(content, np.uint8), count=count, bitorder="little").view(np.bool_)
 
     def offsets(self, member: str, rows: int, entries: int) -> NDArray[np.int64]:
         """Return the first entry of every row, and the end.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _BLOCK = 512  # bytes: a header takes one, contents are filled up to whole ones
+_END = bytes(_BLOCK)
 _HEADER = struct.Struct("100s24x12s12x8sc100x6s82x155s12x")  # name, size, checksum, kind, magic, first part of the name
 _CHECKSUM = slice(148, 156)  # its own bytes count as spaces
 _FILE, _OLD_FILE, _FOLDER = b"0", b"\0", b"5"
@@ -36,7 +37,7 @@ def tar_entries(archive: memoryview) -> Iterator[TarEntry]:
     offset, stated = 0, dict[bytes, bytes]()  # stated: by the extensions before an entry
     while offset < len(archive):
         header = bytes(archive[offset : offset + _BLOCK]).ljust(_BLOCK, b"\0")
-        if not header.strip(b"\0"):
+        if header == _END:
             return
         name, kind, size = _parse_header(header, offset)
         first = offset + _BLOCK
@@ -47,7 +48,7 @@ def tar_entries(archive: memoryview) -> Iterator[TarEntry]:
             name = stated.get(b"path", name)
             size = _parse_count(stated[b"size"]) if b"size" in stated else size
             is_folder = kind == _FOLDER or (kind == _OLD_FILE and name.endswith(b"/"))
-            has_holes = any(key.startswith(b"GNU.sparse") for key in stated)
+            has_holes = bool(stated) and any(key.startswith(b"GNU.sparse") for key in stated)
             is_file = kind in (_FILE, _OLD_FILE) and not is_folder and not has_holes
             yield TarEntry(name.decode("utf-8", "surrogateescape"), is_file, is_folder, first, size)
             stated = {}
@@ -61,13 +62,19 @@ def _parse_header(header: bytes, offset: int) -> tuple[bytes, bytes, int]:
     """
     name, size, checksum, kind, magic, prefix = _HEADER.unpack(header)
     try:
-        length, total = (int(field.split(b"\0", 1)[0].strip() or b"0", 8) for field in (size, checksum))
+        length, total = _parse_octal(size), _parse_octal(checksum)
     except ValueError:
         length, total = -1, -1
-    if length < 0 or total != sum(header) - sum(header[_CHECKSUM]) + 8 * ord(" "):
+    written = header.translate(None, b"\0")  # most of a header is zeros, which add nothing to the sum
+    if length < 0 or total != sum(written) - sum(header[_CHECKSUM]) + 8 * ord(" "):
         raise ValueError(f"the header at byte {offset:,} is damaged")
-    name, prefix = name.split(b"\0", 1)[0], prefix.split(b"\0", 1)[0]
+    name, prefix = name.partition(b"\0")[0], prefix.partition(b"\0")[0]
     return prefix + b"/" + name if prefix and magic == b"ustar\0" else name, kind, length
+
+
+def _parse_octal(field: bytes) -> int:
+    """Return the number of a header's field, 0 for an empty one. Raises ValueError for anything else."""
+    return int(field.partition(b"\0")[0].strip() or b"0", 8)
 
 
 def _pax_records(content: bytes) -> dict[bytes, bytes]:
