@@ -110,6 +110,11 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: replace(MDP, start=floats([math.nan, 1, 0])), "model.start[0]: is nan, not a finite number"),
     (lambda: replace(MDP, states=("q0", "q0", "q2")), "model.states: 'q0' is listed twice"),
     (lambda: replace(MDP, states=("q0", " q1", "q2")), "model.states[1]: ' q1' is not a name"),
+    (lambda: replace(MDP, states=("q0", "q1", "")), "model.states[2]: '' is not a name"),
+    (lambda: replace(MDP, states=("q0", "*", "q2")), "model.states: '*' is not a name"),
+    (lambda: replace(MDP, states=("q0", "q1", "q" * 10_001)), "model.states: has a name that is too long"),
+    (lambda: replace(MDP, states=("q0", np.str_("q1"), "q2")), "model.states[1]: is 'q1', not a name"),
+    (lambda: replace(MDP, states=type(MDP.states)(("q0", "q0", "q2"))), "model.states: 'q0' is listed twice"),
     (lambda: replace(MDP, rewards=floats([0.0])), "model.rewards: has shape 1, not 6"),
     (lambda: replace(MDP, labels={"goal": ints([3])}), "model.labels.goal: names state 3, but there are 3"),
     (lambda: replace(MDP, labels={"goal": None}), "model.labels.goal: holds something other than whole numbers"),
@@ -244,3 +249,13 @@ def test_an_error_survives_pickling_and_copying() -> None:
     for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert str(copied) == str(error) == "mine.yaml: horizon: is -4\nmine.yaml: discount: is 2\nhorizon: 4"
         assert (copied.faults, copied.source, copied.example) == (error.faults, error.source, error.example)
+
+
+def test_names_are_checked_once_and_again_after_copying() -> None:
+    assert replace(MDP, labels={}).states is MDP.states
+    for copied in (copy.copy(MDP.states), copy.deepcopy(MDP.states), pickle.loads(pickle.dumps(MDP.states))):
+        assert copied == MDP.states
+        assert type(copied) is tuple
+    again = pickle.loads(pickle.dumps(MDP))
+    assert again == MDP
+    assert type(again.states) is type(MDP.states)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import escape_invisible
+from opaq.model.checks import Names
 
 
 def entry_names(variables: Mapping[str, NDArray[Any]], count: int, *, prefix: str) -> tuple[str, ...]:
@@ -35,6 +36,9 @@ def _texts(name: str, values: NDArray[Any]) -> NDArray[np.object_]:
 
 def distinct(names: Sequence[str]) -> tuple[str, ...]:
     """Return the same names, the second use of one marked "name.2" and so on; none becomes equal to another."""
+    checked = Names.of(names)
+    if checked is not None:
+        return checked
     if len(set(names)) == len(names):
         return tuple(names)
     taken, uses = set(names), dict.fromkeys(names, 0)

@@ -176,7 +176,7 @@ class SparseRows(ContentEq):
 
     def row_of_entry(self) -> IntArray:
         """Return [entry] -> row."""
-        return np.repeat(np.arange(self.num_rows), np.diff(self.starts))
+        return np.arange(self.num_rows).repeat(self.starts[1:] - self.starts[:-1])
 
     def row_sums(self) -> FloatArray:
         """Return [row]: the sum of every row."""
@@ -257,6 +257,7 @@ def expand_rows(starts: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]
 EXACT = 1e-12  # sums this close to 1 are left alone, so that reading twice changes nothing
 SILENT = 1e-9  # sums this close to 1 are rounding and are scaled without a word
 SLACK = 1e-5  # sums this close to 1 are scaled with a warning (files print six digits); others are faults
+_NONE = ints([])
 
 
 class NormalisedRows(NamedTuple):
@@ -269,7 +270,7 @@ class NormalisedRows(NamedTuple):
 
     def worst_gap(self) -> float:
         """Return how far the sum of the worst row of `scaled` is from 1; 0 when there is none."""
-        return float(np.abs(self.sums[self.scaled] - 1).max(initial=0.0))
+        return float(np.abs(self.sums[self.scaled] - 1).max()) if self.scaled.size else 0.0
 
 
 def normalise_rows(rows: IntArray, values: FloatArray, num_rows: int) -> NormalisedRows:
@@ -278,11 +279,10 @@ def normalise_rows(rows: IntArray, values: FloatArray, num_rows: int) -> Normali
     rows: [entry] -> row, below num_rows. values: [entry], finite and not negative.
     Nothing is raised: rows that are too far off are listed in `off`, and keep their values.
     """
-    sums = np.bincount(rows, weights=values, minlength=num_rows).astype(np.float64)
+    sums = np.bincount(rows, weights=values, minlength=num_rows).astype(np.float64, copy=False)
     gaps = np.abs(sums - 1)
     if (gaps <= EXACT).all():
-        none = ints([])
-        return NormalisedRows(values, sums, none, none)
+        return NormalisedRows(values, sums, _NONE, _NONE)
     divisors = np.where((gaps > EXACT) & (gaps <= SLACK), sums, 1.0)
     off, scaled = np.flatnonzero(~(gaps <= SLACK)), np.flatnonzero((gaps > SILENT) & (gaps <= SLACK))
     return NormalisedRows(values / divisors[rows], sums, off, scaled)
@@ -291,6 +291,13 @@ def normalise_rows(rows: IntArray, values: FloatArray, num_rows: int) -> Normali
 def normalise(values: FloatArray) -> NormalisedRows:
     """Scale one distribution to sum to 1; in the result, row 0 is the only one."""
     return normalise_rows(np.zeros(values.size, dtype=np.int64), values, 1)
+
+
+def find_improbable(values: FloatArray) -> IntArray:
+    """Return the entries that are no probabilities: below 0, above 1 by more than SLACK, or NaN."""
+    if not values.size or (values.min() >= 0 and values.max() <= 1 + SLACK):  # both are False for NaN
+        return _NONE
+    return np.flatnonzero(~((values >= 0) & (values <= 1 + SLACK)))
 
 
 def divisor(total: float) -> float | None:

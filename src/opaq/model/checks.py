@@ -7,7 +7,7 @@ object and raises them together.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ from opaq.model.arrays import (
     ContentEq,
     IntArray,
     SparseRows,
+    find_improbable,
     frozen,
     normalise_rows,
     probability_fault,
@@ -54,6 +55,40 @@ class ReadOnlyDict(dict[Any, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ReadOnlyDict, (dict(self),)
+
+
+class Names(tuple[str, ...]):
+    """Distinct names that were checked, so that what is made of a checked object need not check them again.
+
+    A name is a text without space around it, of at most 10,000 characters, and not "*". Only `of` makes them: calling
+    the class, copying and unpickling give a plain tuple, which is checked where it is used.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, values: Iterable[str] = ()) -> tuple[str, ...]:  # type: ignore[misc]
+        """Return a plain tuple."""
+        return tuple(values)
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Names | None:
+        """Return the values as names; None if one of them is no name, or there twice."""
+        if isinstance(values, cls):
+            return values
+        names = tuple(values)
+        if list(map(type, names)).count(str) < len(names):
+            return None
+        text = "".join(names)
+        if text.split() != [text] and tuple(map(str.strip, names)) != names:
+            return None
+        if len(text) > _MAX_NAME and max(map(len, names)) > _MAX_NAME:
+            return None
+        different = set(names)
+        fine = len(different) == len(names) and different.isdisjoint(("", "*"))
+        return tuple.__new__(cls, names) if fine else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
 
 
 class Checks:
@@ -133,11 +168,10 @@ class Checks:
         else:
             self.put(field, float(value))
 
-    def names(self, field: str, *, kind: str, most: int) -> tuple[str, ...] | None:
-        """Check that a field lists distinct names, at least one; a list becomes a tuple.
+    def names(self, field: str, *, kind: str, most: int) -> Names | None:
+        """Check that a field lists distinct `Names`, at least one.
 
         kind: what is named, in the singular, for messages. most: how many there may be.
-        A name is a text without space around it, of at most 10,000 characters, and not "*".
         """
         value = getattr(self._target, field)
         if not isinstance(value, tuple | list):
@@ -146,26 +180,28 @@ class Checks:
             return self.error(field, "is empty", f"list at least one {kind}")
         if len(value) > most:
             return self.error(field, f"lists {len(value):,} {kind}s, more than {most:,}")
-        names = tuple(value)
-        if set(map(type, names)) != {str}:
-            other = next(index for index, name in enumerate(names) if type(name) is not str)
-            return self.error(f"{field}[{other}]", f"is {describe_value(names[other])}, not a name")
-        text = "".join(names)
-        if not all(names) or (text.split() != [text] and tuple(map(str.strip, names)) != names):
-            wrong = next(index for index, name in enumerate(names) if not name or name != name.strip())
-            advice = "a name has at least one character and no space around it"
-            return self.error(f"{field}[{wrong}]", f"'{names[wrong]}' is not a name", advice)
-        if max(map(len, names)) > _MAX_NAME:
-            return self.error(field, "has a name that is too long", f"the limit is {_MAX_NAME:,} characters")
-        distinct = set(names)
-        if "*" in distinct:
-            return self.error(field, "'*' is not a name", "it stands for all of them")
-        if len(distinct) < len(names):
-            seen: set[str] = set()
-            again = next(name for name in names if name in seen or seen.add(name))
-            return self.error(field, f"'{again}' is listed twice", "keep one of them")
+        names = Names.of(value)
+        if names is None:
+            return self._refuse_names(field, value)
         self.put(field, names)
         return names
+
+    def _refuse_names(self, field: str, values: Sequence[Any]) -> None:
+        """Note why the values of a field are no `Names`."""
+        other = next((index for index, name in enumerate(values) if type(name) is not str), None)
+        if other is not None:
+            return self.error(f"{field}[{other}]", f"is {describe_value(values[other])}, not a name")
+        wrong = next((index for index, name in enumerate(values) if not name or name != name.strip()), None)
+        if wrong is not None:
+            advice = "a name has at least one character and no space around it"
+            return self.error(f"{field}[{wrong}]", f"'{values[wrong]}' is not a name", advice)
+        if max(map(len, values)) > _MAX_NAME:
+            return self.error(field, "has a name that is too long", f"the limit is {_MAX_NAME:,} characters")
+        if "*" in values:
+            return self.error(field, "'*' is not a name", "it stands for all of them")
+        seen: set[str] = set()
+        again = next(name for name in values if name in seen or seen.add(name))
+        return self.error(field, f"'{again}' is listed twice", "keep one of them")
 
     def text(self, field: str) -> None:
         """Check that a field is text."""
@@ -180,7 +216,8 @@ class Checks:
         array = self._array(field, given, "fiu", np.float64, shape, "numbers")
         if array is None:
             return None
-        for index in np.flatnonzero(~np.isfinite(array))[:1].tolist():
+        if not np.isfinite(array).all():
+            index = int(np.flatnonzero(~np.isfinite(array))[0])
             return self.error(f"{field}[{index}]", f"is {array.flat[index]}, not a finite number")
         if value is _FIELD_VALUE:
             self.put(field, array)
@@ -250,13 +287,13 @@ class Checks:
         if at.size and (at.min() < 0 or at.max() >= shape[1]):
             beyond = int(at[(at < 0) | (at >= shape[1])][0])
             return self.error(field, f"names {column} {beyond}, but there are {shape[1]:,}")
-        rows, path = np.repeat(np.arange(shape[0]), np.diff(starts)), spell or (lambda row: f"[{row}]")
+        rows, path = np.arange(shape[0]).repeat(starts[1:] - starts[:-1]), spell or (lambda row: f"[{row}]")
         if ((at[1:] <= at[:-1]) & (rows[1:] == rows[:-1])).any():
             order = np.lexsort((at, rows))
             at, values = read_only(at[order]), read_only(values[order])
             if ((at[1:] == at[:-1]) & (rows[1:] == rows[:-1])).any():
                 return self.error(field, f"has rows that name a {column} twice", "SparseRows.from_entries adds them up")
-        broken = np.flatnonzero(~((values >= 0) & (values <= 1 + SLACK)))
+        broken = find_improbable(values)
         for entry in broken[:_MOST_LISTED].tolist():
             share = values[entry]
             what = probability_fault(share) if np.isfinite(share) else (f"is {share}, not a finite number", "")

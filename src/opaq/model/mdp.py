@@ -15,12 +15,12 @@ import numpy as np
 
 from opaq.errors import Fault, describe_value
 from opaq.model.arrays import (
-    SLACK,
     BoolArray,
     ContentEq,
     FloatArray,
     IntArray,
     SparseRows,
+    find_improbable,
     normalise,
     probability_fault,
     sum_fault,
@@ -81,7 +81,7 @@ class MDP(Checked):
 
     def choice_state(self) -> IntArray:
         """Return [choice] -> state."""
-        return np.repeat(np.arange(self.num_states), np.diff(self.choice_start))
+        return np.arange(self.num_states).repeat(self.choice_start[1:] - self.choice_start[:-1])
 
     def state_index(self) -> dict[str, int]:
         """Return state name -> position."""
@@ -138,7 +138,7 @@ def _check_start(checks: Checks, num_states: int) -> None:
     start = checks.floats("start", (num_states,))
     if start is None:
         return
-    done, outside = normalise(start), np.flatnonzero((start < 0) | (start > 1 + SLACK))
+    done, outside = normalise(start), find_improbable(start)
     for state in outside[:1].tolist():
         checks.error(f"start[{state}]", *probability_fault(start[state]))
     if done.off.size and not outside.size:
@@ -154,7 +154,7 @@ def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
     bounds = checks.ints("choice_start", (mdp.num_states + 1,), most=2**62, what="choice")
     if bounds is None:
         return None
-    counts = np.diff(bounds)
+    counts = bounds[1:] - bounds[:-1]
     if bounds[0] != 0 or counts.min() < 0:
         return checks.error("choice_start", "does not ascend from 0")
     if counts.min() == 0:
@@ -163,9 +163,9 @@ def _check_choices(mdp: MDP, checks: Checks) -> IntArray | None:
     chosen = checks.ints("choice_action", (int(bounds[-1]),), most=len(mdp.actions), what="action")
     if chosen is None:
         return None
-    owner = np.repeat(np.arange(mdp.num_states), counts)
+    owner = np.arange(mdp.num_states).repeat(counts)
     pairs = owner * len(mdp.actions) + chosen
-    if (np.diff(pairs) <= 0).any() and np.unique(pairs).size < pairs.size:
+    if (pairs[1:] <= pairs[:-1]).any() and np.unique(pairs).size < pairs.size:
         return checks.error("choice_action", "enables an action twice in one state", "keep one of them")
     return owner
 
@@ -178,7 +178,7 @@ def _check_earnings(mdp: MDP, checks: Checks) -> None:
     labels = _check_mapping(mdp.labels, "labels", checks)
     for name, states in labels.items():
         labels[name] = checks.ints(f"labels.{name}", None, most=mdp.num_states, what="state", value=states)
-        if labels[name] is not None and (np.diff(labels[name]) <= 0).any():
+        if labels[name] is not None and (labels[name][1:] <= labels[name][:-1]).any():
             checks.error(f"labels.{name}", "is not a list of states that ascend", "use np.unique")
     earned = _check_mapping(mdp.named_rewards, "named_rewards", checks)
     for name, amounts in earned.items():
@@ -201,12 +201,13 @@ def _check_mapping(value: object, path: str, checks: Checks) -> dict[str, Any]:
 
 def _check_amounts(mdp: MDP, path: str, amounts: FloatArray | None, checks: Checks) -> None:
     """Note rewards so large that their sums could overflow."""
-    beyond = np.zeros(0) if amounts is None else np.flatnonzero(np.abs(amounts) > MAX_REWARD)
-    if beyond.size and amounts is not None:
-        state = mdp.states[mdp.choice_state()[beyond[0]]]
-        more = f" ({beyond.size:,} such rewards)" if beyond.size > 1 else ""
-        finding = f"the reward of state '{state}' is {amounts[beyond[0]]:g}, beyond {MAX_REWARD:g}{more}"
-        checks.error(path, finding, "scale all rewards and thresholds down")
+    if amounts is None or (np.abs(amounts) <= MAX_REWARD).all():
+        return
+    beyond = np.flatnonzero(np.abs(amounts) > MAX_REWARD)
+    state = mdp.states[mdp.choice_state()[beyond[0]]]
+    more = f" ({beyond.size:,} such rewards)" if beyond.size > 1 else ""
+    finding = f"the reward of state '{state}' is {amounts[beyond[0]]:g}, beyond {MAX_REWARD:g}{more}"
+    checks.error(path, finding, "scale all rewards and thresholds down")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
