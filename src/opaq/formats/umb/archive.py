@@ -177,7 +177,7 @@ def _members(source: str, view: memoryview) -> dict[str, memoryview]:
     for count, entry in enumerate(tar_entries(view)):
         if count >= _MAX_MEMBERS:
             raise _refuse(source, f"has more than {_MAX_MEMBERS:,} members")
-        name = "/".join(part for part in entry.name.split("/") if part not in ("", "."))
+        name = "/".join([part for part in entry.name.split("/") if part not in ("", ".")])
         fault = _find_fault(entry, name, members, len(view))
         if fault:
             raise _refuse(source, fault, member=_escape_name(entry.name))

@@ -96,7 +96,8 @@ def _check_rows(
     Raises InputError for rows that are no distributions, of which it lists _MOST_LISTED.
     """
     values, row_of = rows.values, rows.row_of_entry()
-    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    all_fine = values.min(initial=0.0) >= 0 and values.max(initial=0.0) < np.inf  # both are False for NaN
+    wrong = ints([]) if all_fine else np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     faults = [f"{describe(int(row_of[entry]))}: {values[entry]} is not a probability" for entry in wrong[:_MOST_LISTED]]
     if not wrong.size:
         done = normalise_rows(row_of, values, rows.num_rows)
@@ -131,7 +132,7 @@ def _add_stay(
 
     states: their names, for the warning that is noted in `faults`.
     """
-    stuck = np.flatnonzero(np.diff(choices.choice_start) == 0)
+    stuck = _find_stuck(choices.choice_start)
     if not stuck.size:
         return choices, actions
     faults.warn("states", deadlock_warning([states[state] for state in stuck.tolist()]))
@@ -147,6 +148,11 @@ def _add_stay(
     chosen = np.insert(choices.choice_action, before, len(actions))
     table = ActionTable(ints(choices.choice_start + num_added), ints(chosen), stay)
     return table, (*actions, distinct([*actions, "stay"])[-1])
+
+
+def _find_stuck(choice_start: IntArray) -> IntArray:
+    """Return the states without a choice."""
+    return np.flatnonzero(choice_start[1:] == choice_start[:-1])
 
 
 def deadlock_warning(states: Sequence[str]) -> str:
@@ -204,7 +210,7 @@ def read_umb(path: str | os.PathLike[str], *, reward: str | None = None, max_byt
     states = _state_names(reading, variables)
     actions, choice_action = _read_actions(reading, choice_start)
     rewards = _read_rewards(reading, choice_start, transitions)
-    choices = ActionTable(ints(choice_start), ints(choice_action), _merge_columns(transitions))
+    choices = ActionTable(frozen(choice_start), frozen(choice_action), _merge_columns(transitions))
     start, labels = _read_start(reading), _read_labels(reading)
     choices, actions = _add_stay(choices, states, actions, reading.faults)
     mdp = MDP(
@@ -238,18 +244,19 @@ def _read_start(reading: Reading) -> FloatArray:
     if not counts["initial-states"]:
         archive.fail(INDEX, "the model has no initial state")
     initial = archive.bits("state-is-initial.bin", counts["states"])
-    if initial.sum() != counts["initial-states"]:
-        archive.fail("state-is-initial.bin", f"marks {initial.sum()} states, not {counts['initial-states']}")
+    marked = np.count_nonzero(initial)
+    if marked != counts["initial-states"]:
+        archive.fail("state-is-initial.bin", f"marks {marked} states, not {counts['initial-states']}")
     member = "opaq/start.bin"
     if member in archive.members:
         start = archive.array(member, "<f8", counts["states"])
-        if not (np.isfinite(start).all() and (start >= 0).all() and abs(start.sum() - 1) <= SLACK):
+        if not (start.min() >= 0 and abs(start.sum() - 1) <= SLACK):  # False where one is NaN or infinite
             archive.fail(member, "is not a distribution over the states")
-        return floats(start)
+        return frozen(start)
     if counts["initial-states"] > 1:
         finding = f"{counts['initial-states']} initial states: each is taken to be equally likely"
         reading.faults.warn("start", finding, "the problem file can state another start")
-    return floats(initial / initial.sum())
+    return frozen(initial / marked)
 
 
 def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, ...], IntArray]:
@@ -257,19 +264,19 @@ def _read_actions(reading: Reading, choice_start: IntArray) -> tuple[tuple[str, 
 
     choice_start: the first choice of every state. Without names of actions in the file they are "a0", "a1", ...
     """
-    position = np.arange(choice_start[-1]) - np.repeat(choice_start[:-1], np.diff(choice_start))
     count, folder = reading.counts["choice-actions"], "actions/choices"
     if not count or f"{folder}/values.bin" not in reading.archive.members:
+        position = np.arange(choice_start[-1]) - np.repeat(choice_start[:-1], np.diff(choice_start))
         return tuple(f"a{number}" for number in range(int(position.max(initial=-1)) + 1)), position
-    chosen = reading.archive.indices(f"{folder}/values.bin", "<u4", position.size, below=count)
+    chosen = reading.archive.indices(f"{folder}/values.bin", "<u4", int(choice_start[-1]), below=count)
     named = f"{folder}/string-mapping.bin" in reading.archive.members
-    used = np.unique(chosen)
-    chosen = np.searchsorted(used, chosen)
+    used = np.unique(chosen) if count > chosen.size else np.flatnonzero(np.bincount(chosen, minlength=count))
+    chosen = chosen if used.size == count else np.searchsorted(used, chosen)
     if not named:
-        return _separate_choices(tuple(f"a{action}" for action in used), chosen, choice_start)
-    names = [name or "tau" for name in reading.archive.strings(folder, count)]  # tau: a step without a name
-    every = distinct(names)
-    return _separate_choices(tuple(every[action] for action in used), chosen, choice_start)
+        return _separate_choices(tuple(f"a{action}" for action in used.tolist()), chosen, choice_start)
+    every = distinct([name or "tau" for name in reading.archive.strings(folder, count)])  # tau: a step without a name
+    names = every if used.size == count else tuple(every[action] for action in used.tolist())
+    return _separate_choices(names, chosen, choice_start)
 
 
 def _separate_choices(
@@ -280,7 +287,7 @@ def _separate_choices(
     names: of the actions; chosen: [choice] -> action; choice_start: the first choice of every state.
     Returns the new names and actions.
     """
-    state_of = np.repeat(np.arange(choice_start.size - 1), np.diff(choice_start))
+    state_of = np.arange(choice_start.size - 1).repeat(choice_start[1:] - choice_start[:-1])
     key = state_of * len(names) + chosen
     if (key[1:] > key[:-1]).all():
         return names, chosen
@@ -316,10 +323,10 @@ def _read_labels(reading: Reading) -> dict[str, IntArray]:
         if kind_of(reading.archive, declared.get("type"), folder).name != "bool":
             reading.archive.fail(folder, "a label must be of type bool")
         marked = reading.archive.bits(f"{folder}/states/values.bin", reading.counts["states"])
-        total += int(marked.sum())
+        total += int(np.count_nonzero(marked))
         if total > MAX_MARKED:
             reading.archive.fail(folder, f"the labels up to here mark {total:,} states; the limit is {MAX_MARKED:,}")
-        labels[name] = ints(np.flatnonzero(marked))
+        labels[name] = frozen(np.flatnonzero(marked))
     return labels
 
 
@@ -346,9 +353,10 @@ def _read_rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) ->
             member = f"{folder}/{entity}/values.bin"
             kind = kind_of(reading.archive, declared.get("type"), folder)
             values = numbers(reading.archive, member, kind, reading.counts[entity])
-            wrong = np.flatnonzero(~(np.abs(values) <= MAX_REWARD))  # NaN too
-            if wrong.size:
-                finding = f"entry {int(wrong[0])} is {values[wrong[0]]:g}, not a finite number up to {MAX_REWARD:g}"
+            small = np.abs(values) <= MAX_REWARD  # False for NaN
+            if not small.all():
+                wrong = int(np.argmin(small))
+                finding = f"entry {wrong} is {values[wrong]:g}, not a finite number up to {MAX_REWARD:g}"
                 reading.archive.fail(member, finding, "scale the rewards down")
             total += _per_choice(values, entity, choice_start, rows)
             of_state = values if entity == "states" else of_state
@@ -358,7 +366,7 @@ def _read_rewards(reading: Reading, choice_start: IntArray, rows: SparseRows) ->
 
 def _insert_stay(values: FloatArray, of_state: FloatArray, choice_start: IntArray) -> FloatArray:
     """Return a reward with what states without a choice earn for staying there: their own reward."""
-    stuck = np.flatnonzero(np.diff(choice_start) == 0)
+    stuck = _find_stuck(choice_start)
     return floats(np.insert(values, choice_start[stuck], of_state[stuck])) if stuck.size else frozen(values)
 
 
@@ -378,11 +386,11 @@ def _per_choice(values: FloatArray, entity: str, choice_start: IntArray, rows: S
 def _choose_rewards(archive: Archive, rewards: Mapping[str, FloatArray], name: str | None, choices: int) -> FloatArray:
     """Return the rewards that become those of the model: by name, the first, or zeros."""
     if name is None:
-        return floats(next(iter(rewards.values()), np.zeros(choices)))
+        return next(iter(rewards.values()), frozen(np.zeros(choices)))
     if name not in rewards:
         known = ", ".join(rewards) or "none"
         archive.fail("rewards", f"there is no reward structure '{name}'", f"the file has: {known}")
-    return floats(rewards[name])
+    return rewards[name]
 
 
 def _observer(reading: Reading) -> Observer | None:
