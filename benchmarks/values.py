@@ -26,7 +26,8 @@ EXPLANATION = """
 Returns without any observer: of the uniform policy and the largest of any policy, over the horizon, and the
 discounted return of an endless run. The peer is *Storm* 2 through stormpy, a probabilistic model checker in C++, with
 sound methods (`force_soundness`, precision 1e-8). Both work on one model, handed over as a UMB file; reading it is a
-row of its own, and the other rows start from a model that is in memory (for opaq, the compiled product).
+row of its own (opaq also reads the names of the states, which Storm passes over), and the other rows start from a model
+that is in memory (for opaq, the compiled product).
 """
 TOLERANCE = 1e-7
 DISCOUNT = 0.95
