@@ -98,7 +98,7 @@ def test_warm_policies_are_the_answer_when_there_is_no_time() -> None:
 
 def small_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts_module, "_CHEAP_BELIEFS", 20)
-    monkeypatch.setattr(starts_module, "_CUT_BELIEFS", 200)
+    monkeypatch.setattr(starts_module, "_CUT_BELIEFS", 4000)
 
 
 def test_a_large_graph_is_climbed_cut_by_cut_to_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,6 +39,7 @@ _LATE = 3.0  # the power of its number by which a step weighs in the average of 
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 _MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
 _FIRST_STEPS, _CUT_STEPS = 2, 24  # of all starts on the smallest cut of a large belief graph, and of the best on each
+_FIRST_ITERATIONS = 10  # of a step of all starts there: a share of the time that ends within a step is lost
 _RESCUE = 4  # starts that follow where all before have nothing to hide
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 
@@ -292,13 +293,12 @@ def _plan(request: PlanRequest) -> Plan:
 
 
 def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget, ...]) -> Plan:
-    """Plan for a large belief graph: all starts on its heaviest beliefs, the best on more and more of it."""
-    budgets = (cuts[0], *cuts)  # after a few steps it is known which starts lead
-    steps = [_FIRST_STEPS + _CUT_STEPS * number for number in range(len(budgets))]
+    """Plan for a large belief graph: all starts for a few steps on its heaviest beliefs, the best on more of it."""
+    steps = [_FIRST_STEPS + _CUT_STEPS * number for number in range(len(cuts))]
     rounds = [NaturalGradient(max_steps=most, calm_gain=_EARLY_GAIN) for most in steps]
-    rounds[-1] = NaturalGradient(max_steps=_MOST_STEPS, calm_gain=calm_gain)
-    kept = (first, max(2, first // 2), *[2, *[1] * len(cuts)][: len(cuts) - 1])
-    return Plan(tuple(rounds), kept, (first,), budgets, refine, rescue)
+    rounds[0] = replace(rounds[0], iterations=_FIRST_ITERATIONS)
+    rounds[-1] = replace(rounds[-1], max_steps=_MOST_STEPS, calm_gain=calm_gain)
+    return Plan(tuple(rounds), (first, max(2, first // 2), 2), (first,), cuts, refine, rescue)
 
 
 def _sampled_plan(first: int, rescue: int, calm_gain: float) -> Plan:

@@ -63,7 +63,7 @@ class SolveOptions:
     starts: int | None = _option(None, "How many starts (default: by need)", least=1, most=10_000)
     start: StartChoice = _option("mixed", "Where the starts begin")
     seed: int = _option(0, "The same seed gives the same answer", least=0, most=2**64)
-    max_beliefs: int = _option(200_000, "The most beliefs to keep at a time", least=1, most=10**12)
+    max_beliefs: int = _option(1_000_000, "The most beliefs to keep at a time", least=1, most=10**12)
     max_memory: float = _option(0.5, "The most memory for beliefs, in GiB", least=0, most=2**30, whole=False)
     mass: float = _option(0.0, "The most probability to drop on purpose", least=0, most=1, whole=False)
     time_limit: float | None = _option(

@@ -85,7 +85,7 @@ _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squa
 LIFTED, PERTURBED = "lifted", "perturbed"  # kinds of starts: a policy of a coarser class, and one close to it
 _PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
 _SEARCH_SHARE = 0.96  # of the time limit; what is left is for judging and measuring the answer
-_LEAST_SHARE, _LEAST_LARGE_SHARE = 0.5, 4.0  # seconds for a coarser class with a time limit; on a large belief graph
+_LEAST_SHARE, _LEAST_LARGE_SHARE = 0.5, 6.0  # seconds for a coarser class with a time limit; on a large belief graph
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
 
@@ -565,7 +565,7 @@ def solve(
     gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: growing from 100 to at most 20,000;
         primal-dual: 2,000, as in the paper), or "auto" (natural): exact where the whole graph fits the budget and is
         not large; else exact on its heaviest beliefs, more of them as the search goes on; sampled only where these
-        would leave out more than half of the probability.
+        would leave out much of the probability and the whole graph does not fit.
     starts: how many starts (by default a few, and more while the best of them disagree); `start` says where they
         begin: "mixed", "random", "uniform", "return-optimal" or "secret" (where the secret itself is most uncertain);
         an `initial_policy` (or its file or name) is the first of them; one of a coarser class is lifted.
@@ -639,7 +639,7 @@ def _climb_coarser(
     """Search the classes below that of a search, coarser ones first, each by the same procedure.
 
     folder: of the run; the checkpoints of these classes lie in folders within. deadline: a third of what is left is
-    shared evenly among them; where that is less than half a second each (four on a large belief graph), the finer ones
+    shared evenly among them; where that is less than half a second each (six on a large belief graph), the finer ones
     are left out.
     A class that has no answer in its time, or is too large, has no place on the ladder.
     """

@@ -32,8 +32,7 @@ _MISSING = 10.0  # bits of H(Z) that a requirement missed by all of its size out
 _EVEN = 0.02  # share of the uniform policy in such a start
 _CHEAP_BELIEFS = 150_000  # up to which the whole graph is climbed from the first step on
 _CUT_BELIEFS, _CUT_ENTRIES = 100_000, 2_000_000  # of a cut, in all: a step on it takes some seconds at most
-_HOPELESS = 0.9  # probability left out by a cut beyond which larger ones, which take seconds, are not looked at
-_MOST_LOST = 0.05  # probability that the budget may leave out: beyond it gradients are sampled
+_MOST_LOST = 0.4  # probability that a cut may leave out of a random policy: beyond it larger ones leave out much too
 _NUM_RANDOM = 6  # random policies among those that feasible ones are searched from
 _ENOUGH = 1e-12  # a scaled slack this close to the largest is the largest
 _MAX_STEPS = 200  # from one beginning, for one sharpness
@@ -187,34 +186,30 @@ class BeliefCount:
 
     beliefs: int  # of the graph of some policy: what one evaluation costs
     whole: bool  # whether all of it fits the budget
-    cuts: tuple[Budget, ...]  # growing, the last being the whole budget; () where the whole graph is cheap
-    thin: bool  # whether even that leaves out too much: then runs are sampled
+    cuts: tuple[Budget, ...]  # of the rounds of a search, growing; () where the whole graph is cheap
+    thin: bool  # whether even the largest leaves out too much: then runs are sampled
 
 
 def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCount:
     """Count the beliefs and, where there are many or they do not fit, choose the cuts that a search climbs.
 
-    A cut keeps the heaviest beliefs of every level, at most 100,000 in all; the last one is the whole budget. What a
-    small cut leaves out of a random policy says little about the policies that a search comes to: most of the
-    probability of the first, 0.3% of the last on a grid of 8 x 8 cells. What the budget leaves out does.
-    Raises StoppedError when `stop` is requested meanwhile.
+    A cut keeps the heaviest beliefs of every level, at most 100,000 in all; the last one is the whole budget. Where a
+    few beliefs have most of the probability, as on maps, a cut leaves out up to a seventh of a random policy and next
+    to nothing of those that a search comes to. Where all beliefs weigh about the same it leaves out most of any policy,
+    and so does one of ten times the size: all beliefs are climbed from the first step on or, where they do not fit,
+    runs are sampled. Raises StoppedError when `stop` is requested meanwhile.
     """
     beliefs, entries, whole = count_beliefs(process, budget=budget, stop=stop)
     if whole and beliefs <= _CHEAP_BELIEFS:
         return BeliefCount(beliefs, True, (), False)
     total = min(_CUT_BELIEFS, _CUT_ENTRIES * beliefs // entries)
-    size = max(total // max(process.horizon, 1), 1)
-    cuts = [replace(budget, nodes=size), budget] if size < budget.nodes else [budget]
+    cut = replace(budget, nodes=min(max(total // max(process.horizon, 1), 1), budget.nodes))
     pi = process.softmax(np.random.default_rng(0).normal(size=process.num_slots))
-
-    def leaves_out_more(cut: Budget, most: float) -> bool:
-        graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, early=True, budget=cut)
-        stop.check()
-        return graph.dropped_mass > most
-
-    limits = (_HOPELESS, _MOST_LOST)[-len(cuts) :]
-    thin = not whole and any(map(leaves_out_more, cuts, limits))  # the budget takes long: only where there is hope
-    return BeliefCount(beliefs, whole, tuple(cuts), thin)
+    graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, early=True, budget=cut)
+    stop.check()
+    lossy = graph.dropped_mass > _MOST_LOST
+    cuts = (budget, budget, budget) if lossy else (cut, cut, budget)
+    return BeliefCount(beliefs, whole, cuts, thin=lossy and not whole)
 
 
 def row_visits(process: HiddenProcess, pi: FloatArray) -> FloatArray:
