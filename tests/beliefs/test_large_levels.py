@@ -14,6 +14,7 @@ import pytest
 from beliefs.prefix_oracle import ordinary
 from beliefs.test_unroll import check_graph
 from opaq.beliefs import graph, large_levels, leaves
+from opaq.beliefs import unroll as unrolling
 from opaq.beliefs.expansion import Expansion, expand
 from opaq.beliefs.graph import Budget, Chain, Graph, Nodes, Room
 from opaq.beliefs.large_levels import expand_level
@@ -31,7 +32,7 @@ def split_levels(monkeypatch: pytest.MonkeyPatch) -> SplitLevels:
     """Have levels worked on in parts of so many nodes."""
 
     def split(nodes: int) -> None:
-        for module in (graph, large_levels, leaves):
+        for module in (graph, large_levels, leaves, unrolling):
             monkeypatch.setattr(module, "PART_NODES", nodes)
 
     return split
@@ -104,7 +105,7 @@ def test_a_level_beyond_its_memory_is_made_in_one(split_levels: SplitLevels) -> 
     chain, level = make_chain(workers=2), build().levels[-2]
     split_levels(16)
     for memory, fits in ((10**9, True), (200 * level.num_nodes, False)):
-        options = {"draws": np.zeros((1, 0)), "keep_arcs": True, "room": Room(memory, 48, 256)}
+        options = {"draws": np.zeros(0), "keep_arcs": True, "room": Room(memory, 48, 256)}
         single = expand(chain, level.nodes, **options)
         made, reached, settled = expand_level(chain, level.nodes, **options)
         assert reached == single.reached
