@@ -94,6 +94,7 @@ _TANGENT_KEY = np.int64(0x5DEECE66D)
 _TOP = np.uint64(32)  # the high bits of a multilinear hash are the good ones
 _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
+_LEAST_SLOTS = 64  # of a hash table
 
 
 @inlined
@@ -113,7 +114,7 @@ def _fill_table(table, hashes, base, num_nodes, least):
     hashes: [base + node, 2]. table: with room for a power of two of slots, of which the first ones are used; -1 is an
     empty one.
     """
-    size = 64
+    size = _LEAST_SLOTS
     while size < least and size < table.size:
         size *= 2
     for empty in range(size):
@@ -603,7 +604,7 @@ def _new_level(like: Nodes, num_nodes: int, num_entries: int, *, levels: int = 1
 
 def _new_table(level: _GrowingLevel) -> ShortArray:
     """Return a hash table with at least four slots per node that a level has room for, a power of two."""
-    return np.empty(1 << (4 * level.mass.size).bit_length(), np.int32)
+    return np.empty(1 << max(4 * level.mass.size, _LEAST_SLOTS - 1).bit_length(), np.int32)
 
 
 def _enlarge(array: Any, used: int, new: int) -> Any:
