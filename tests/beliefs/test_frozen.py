@@ -54,6 +54,20 @@ def test_frozen_graph_equals_the_hashed_one_at_changed_policies(conditions: tupl
 
 
 @pytest.mark.parametrize("conditions", CONDITIONS)
+def test_slopes_by_actions_that_are_never_taken_are_the_same(conditions: tuple[str, ...]) -> None:
+    """By the policy vector, not by logits, whose slope is 0 there."""
+    for process in some_processes(conditions):
+        pi = np.zeros(process.num_slots)
+        pi[process.row_start[:-1]] = 1.0
+        graph = FrozenGraph.of(process, pi, budget=BUDGET)
+        found = graph.sweep(pi, graph.buffers())
+        assert found is not None
+        value, slope = exact.policy_slope(process, pi, budget=BUDGET)
+        assert found[0] == pytest.approx(value, abs=1e-12)
+        np.testing.assert_allclose(found[1], slope, atol=1e-12)
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS)
 def test_frozen_graph_gives_hessian_products(conditions: tuple[str, ...]) -> None:
     rng = np.random.default_rng(1)
     for process in some_processes(conditions):

@@ -13,7 +13,8 @@ import pytest
 
 from beliefs.prefix_oracle import ordinary
 from beliefs.test_unroll import check_graph
-from opaq.beliefs import graph, large_levels, leaves
+from opaq.beliefs import expansion, graph, large_levels, leaves
+from opaq.beliefs import unroll as unrolling
 from opaq.beliefs.expansion import Expansion, expand
 from opaq.beliefs.graph import Budget, Chain, Graph, Nodes, Room
 from opaq.beliefs.large_levels import expand_level
@@ -31,7 +32,7 @@ def split_levels(monkeypatch: pytest.MonkeyPatch) -> SplitLevels:
     """Have levels worked on in parts of so many nodes."""
 
     def split(nodes: int) -> None:
-        for module in (graph, large_levels, leaves):
+        for module in (graph, large_levels, leaves, unrolling):
             monkeypatch.setattr(module, "PART_NODES", nodes)
 
     return split
@@ -83,6 +84,28 @@ def test_parts_make_the_nodes_that_one_part_makes(split_levels: SplitLevels, sam
             assert np.array_equal(getattr(level.nodes, name), getattr(split.nodes, name)), name
 
 
+@pytest.mark.parametrize("samples", [0, 300])
+def test_small_levels_are_the_same_one_by_one_together_and_in_too_little_room(
+    monkeypatch: pytest.MonkeyPatch, samples: int
+) -> None:
+    """Runs that are settled draw no more numbers, and leave the generator as it would have been."""
+    process, graphs, drawn = compile_problem(load_problem("grid-initial-state-4")).process, list[Graph](), list[float]()
+    for nodes, least in ((0, 2048), (10**9, 2048), (10**9, 0)):  # a part of no nodes: no level is small
+        monkeypatch.setattr(unrolling, "PART_NODES", nodes)
+        monkeypatch.setattr(expansion, "_LEAST_KEPT_NODES", least)
+        monkeypatch.setattr(expansion, "_LEAST_KEPT_ENTRIES", least)
+        chain, rng = Chain.of(process, process.uniform()), np.random.default_rng(4)
+        graphs.append(
+            unroll(chain, steps=process.horizon, early=True, keep=True, samples=samples, rng=rng if samples else None)
+        )
+        drawn.append(rng.random())
+    assert all(number == drawn[0] for number in drawn)
+    assert all(made.settled_mass == pytest.approx(graphs[0].settled_mass, rel=1e-14) for made in graphs)
+    assert sum(level.known.mass.sum() for level in graphs[0].levels[:-1]) > 0.0
+    for single, *others in zip(*map(arrays, graphs), strict=True):
+        assert all(np.array_equal(single, other) and single.dtype == other.dtype for other in others)
+
+
 def test_figures_and_slopes_do_not_depend_on_threads(split_levels: SplitLevels) -> None:
     process, rng = grid().process, np.random.default_rng(3)
     theta, direction = rng.normal(size=(2, process.num_slots))
@@ -104,7 +127,7 @@ def test_a_level_beyond_its_memory_is_made_in_one(split_levels: SplitLevels) -> 
     chain, level = make_chain(workers=2), build().levels[-2]
     split_levels(16)
     for memory, fits in ((10**9, True), (200 * level.num_nodes, False)):
-        options = {"draws": np.zeros((1, 0)), "keep_arcs": True, "room": Room(memory, 48, 256)}
+        options = {"draws": np.zeros(0), "keep_arcs": True, "room": Room(memory, 48, 256)}
         single = expand(chain, level.nodes, **options)
         made, reached, settled = expand_level(chain, level.nodes, **options)
         assert reached == single.reached

@@ -124,7 +124,7 @@ class Scratch(NamedTuple):
     marked: BoolArray  # [state]: whether it is among the touched ones
     touched: IndexArray  # [state]: the marked states
     chance: NumberArray  # [observation]: P(o | node)
-    fill: IntArray  # [observation]: how many entries it has; 0 between nodes
+    fill: IndexArray  # [observation]: how many entries it has; 0 between nodes
     settled: IntArray  # [observation]
     runs: IntArray  # [observation]
     seen: IndexArray  # [observation]: those with entries
@@ -163,7 +163,7 @@ def new_scratch(
         marked=np.zeros(num_states + 1, np.bool_),
         touched=np.zeros(num_states + 1, np.uint32),
         chance=new_numbers(num_observations, like),
-        fill=np.zeros(num_observations, np.int64),
+        fill=np.zeros(num_observations, np.uint32),
         settled=np.zeros(num_observations, np.int64),
         runs=np.zeros(num_observations, np.int64),
         seen=np.zeros(num_observations, np.uint32),
@@ -325,10 +325,11 @@ class Chain:
         if num_nodes <= PART_NODES:
             yield function(self, 0, num_nodes)
             return
+        workers = self.workers if num_nodes > 3 * PART_NODES // 2 else 1  # half a part is no work for a thread
 
         def work_apart(first: int) -> _Outcome:
             memory = (np.zeros(array.shape, array.dtype) for array in self.work[:-1])
             apart = replace(self, work=Scratch._make([*memory, self.work.stop]))
             return function(apart, first, min(first + PART_NODES, num_nodes))
 
-        yield from map_in_threads(work_apart, range(0, num_nodes, PART_NODES), workers=self.workers)
+        yield from map_in_threads(work_apart, range(0, num_nodes, PART_NODES), workers=workers)

@@ -51,7 +51,7 @@ def expand_level(
         share = room._replace(total=room.total * PART_NODES // num_nodes)
 
         def expand_part(apart: Chain, first: int, last: int) -> Expansion:
-            own = np.ascontiguousarray(draws[:, runs[first] : runs[last]])
+            own = draws[runs[first] : runs[last]]
             return expand(apart, nodes.part(first, last), left=left, draws=own, keep_arcs=keep_arcs, room=share)
 
         parts = list(chain.map_parts(expand_part, num_nodes))

@@ -24,6 +24,7 @@ from opaq.beliefs.graph import (
     PART_NODES,
     Budget,
     Chain,
+    ChainEdges,
     Graph,
     Level,
     Nodes,
@@ -89,7 +90,7 @@ def _accumulate_adjoint(
     expected: [state] the derivative of the value by the mass that arrives there. adjoint(x) += sum over edges of
     flow x expected; slope[edge] += mass x belief(x) x expected.
     """
-    for entry in range(start[node], start[node + 1]):
+    for entry in range(np.uint64(start[node]), np.uint64(start[node + 1])):
         state = pair_state[entry_pair[entry]]
         weight = mass[node] * belief[entry]
         total = adjoint[entry]
@@ -149,47 +150,124 @@ def _leaf_values(nodes, first, last, moves, pairs, work, entropy, error, starts,
     return last
 
 
-@kernel
-def _entropy_slope(nodes, moves, pairs, work, entropy, slope, adjoint):
-    """Write H(Z | y) expected at every node, as `_leaf_values` does, and the adjoints of all entries.
+class _Links(NamedTuple):
+    """From states to the cells of the next observation: P(o, z | x), summed when a state is first met."""
 
-    Adds the derivative by every edge's flow to `slope`, and to `adjoint`, which is 0 before.
+    first: IndexArray  # [state + 1]: the links of a state are first[x] .. last[x] - 1; the source's last
+    last: IndexArray  # [state + 1]: 0 for states that were not met
+    cell: IndexArray  # [link]
+    chance: NumberArray  # [link]: P(o, z | x)
+    slope: NumberArray  # [link]: d value / d that
+
+    @classmethod
+    def of(cls, moves: ChainEdges, pairs: Pairs) -> _Links:
+        """Return room for the links of all states; memory that is never touched costs nothing."""
+        per_edge = (pairs.start[1:] - pairs.start[:-1])[moves.target]
+        before = np.concatenate(([0], np.cumsum(per_edge, dtype=np.int64)))[moves.start]  # [state + 2]
+        most = int(np.minimum(before[1:] - before[:-1], pairs.cell_observation.size).sum())
+        first, last = np.zeros((2, moves.start.size - 1), np.uint32)
+        chance, slope = new_numbers(most, moves.flow), new_numbers(most, moves.flow)
+        return cls(first, last, np.empty(most, np.uint32), chance, slope)
+
+
+@inlined
+def _link_state(
+    state, num_links, edge_start, edge_target, flow, pair_start, pair_cell, pair_value, listed, total,
+    link_first, link_last, link_cell, link_chance, link_slope,
+):  # fmt: skip
+    """Write the links of a state after those there are; return how many there are then.
+
+    Cells that only edges of no flow lead to have links too: the value has a slope by such a flow.
+    """
+    first = num_links
+    for edge in range(edge_start[state], edge_start[state + 1]):
+        target = edge_target[edge]
+        for pair in range(pair_start[target], pair_start[target + 1]):
+            cell = pair_cell[pair]
+            if not listed[cell]:
+                listed[cell] = True
+                total[cell] = 0.0
+                link_cell[num_links] = cell
+                num_links += 1
+            total[cell] += flow[edge] * pair_value[pair]
+    for link in range(first, num_links):
+        listed[link_cell[link]] = False
+        link_chance[link] = total[link_cell[link]]
+        link_slope[link] = 0.0
+    link_first[state] = first
+    link_last[state] = num_links
+    return num_links
+
+
+@kernel
+def _entropy_slope(nodes, moves, pairs, links, work, entropy, slope, adjoint):
+    """Write H(Z | y) expected at every node, as `_leaf_values` does, and add to the adjoints of all entries.
+
+    Adds the derivative by every edge's flow to `slope`. The step does not go through the next states: with the links,
+    P(o, z | x) of one step ahead, P(o, z | node) is the sum over x of b(x) P(o, z | x), the adjoint of x is the sum
+    over (o, z) of P(o, z | x) times the surprise, and slopes by links are distributed to the edges at the end.
     """
     start, entry_pair, belief, mass = nodes.start, nodes.pair, nodes.belief, nodes.mass
     edge_start, edge_target, flow = moves.start, moves.target, moves.flow
     pair_start, pair_state, pair_value, pair_cell = pairs.start, pairs.state, pairs.value, pairs.cell
-    cell_observation = pairs.cell_observation
-    predicted, marked, touched, expected, stop = work.predicted, work.marked, work.touched, work.expected, work.stop
-    listed, cells, cell_mass, chance, largest = work.listed, work.cells, work.cell_mass, work.chance, work.largest
-    surprise = work.surprise
+    cell_observation, stop = pairs.cell_observation, work.stop
+    listed, cells, cell_mass, chance, surprise = work.listed, work.cells, work.cell_mass, work.chance, work.surprise
+    link_first, link_last, link_cell = links.first, links.last, links.cell
+    link_chance, link_slope = links.chance, links.slope
+    num_links = 0
+    for entry in range(belief.size):
+        state = pair_state[entry_pair[entry]]
+        if link_last[state] == 0:
+            num_links = _link_state(
+                state, num_links, edge_start, edge_target, flow, pair_start, pair_cell, pair_value,
+                listed, surprise, link_first, link_last, link_cell, link_chance, link_slope,
+            )  # fmt: skip
     for node in range(mass.size):
         if stop[0] != 0:
             return
-        num_touched = predict(
-            start[node], start[node + 1], entry_pair, belief, pair_state, edge_start, edge_target, flow,
-            predicted, marked, touched,
-        )  # fmt: skip
-        num_cells = _fill_cells(
-            num_touched, touched, marked, predicted, pair_start, pair_cell, pair_value, cell_observation,
-            listed, cells, cell_mass, chance, largest,
-        )  # fmt: skip
+        first, last = np.uint64(start[node]), np.uint64(start[node + 1])
+        num_cells = 0
+        for entry in range(first, last):  # P(o, z | node)
+            state = pair_state[entry_pair[entry]]
+            weight = belief[entry]
+            for link in range(link_first[state], link_last[state]):
+                cell = link_cell[link]
+                if not listed[cell]:
+                    listed[cell] = True
+                    cell_mass[cell] = 0.0
+                    cells[num_cells] = cell
+                    num_cells += 1
+                cell_mass[cell] += weight * link_chance[link]
+        for index in range(num_cells):  # P(o | node)
+            chance[cell_observation[cells[index]]] = 0.0
+        for index in range(num_cells):
+            cell = cells[index]
+            listed[cell] = False
+            chance[cell_observation[cell]] += cell_mass[cell]
         total = 0.0
         for index in range(num_cells):
             cell = cells[index]
             surprise[cell] = _surprise(cell_mass[cell], chance[cell_observation[cell]])
             total += cell_mass[cell].real * surprise[cell].real
         entropy[node] = total
-        for index in range(num_touched):
-            state = touched[index]
-            ahead = 0.0 * mass[node]
-            for pair in range(pair_start[state], pair_start[state + 1]):
-                ahead += pair_value[pair] * surprise[pair_cell[pair]]
-            expected[state] = ahead
-        _accumulate_adjoint(
-            node, start, entry_pair, belief, mass, pair_state, edge_start, edge_target, flow, expected, slope, adjoint
-        )
-        for index in range(num_touched):
-            expected[touched[index]] = 0.0
+        for entry in range(first, last):
+            state = pair_state[entry_pair[entry]]
+            weight = mass[node] * belief[entry]
+            gain = 0.0 * weight
+            for link in range(link_first[state], link_last[state]):
+                ahead = surprise[link_cell[link]]
+                gain += link_chance[link] * ahead
+                link_slope[link] += weight * ahead
+            adjoint[entry] += gain
+    for state in range(link_last.size):
+        if link_last[state] == 0:
+            continue
+        for link in range(link_first[state], link_last[state]):
+            surprise[link_cell[link]] = link_slope[link]
+        for edge in range(edge_start[state], edge_start[state + 1]):
+            target = edge_target[edge]
+            for pair in range(pair_start[target], pair_start[target + 1]):
+                slope[edge] += pair_value[pair] * surprise[pair_cell[pair]]
 
 
 @kernel
@@ -224,13 +302,15 @@ def _leaf_adjoint(nodes, first, starts, cells, cell_slope, moves, pairs, slope, 
 
 
 @kernel
-def _backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, adjoint, work):
-    """Write the adjoints of all entries of a level from those of the next; add d value / d flow to `slope`."""
-    start, entry_pair, belief, mass = nodes.start, nodes.pair, nodes.belief, nodes.mass
-    edge_start, edge_target, flow = moves.start, moves.target, moves.flow
-    arc_start, arc_child, arc_weight = arcs.start, arcs.child, arcs.weight
-    child_start, child_pair = children.start, children.pair
-    pair_state, pair_value, expected, stop = pairs.state, pairs.value, work.expected, work.stop
+def _backward_step(
+    start, entry_pair, belief, mass, arc_start, arc_child, arc_weight, child_start, child_pair, child_adjoint,
+    edge_start, edge_target, flow, pair_state, pair_value, expected, stop, slope, adjoint,
+):  # fmt: skip
+    """Add to the adjoints of all entries of a level what those of the next one make of them.
+
+    Adds d value / d flow to `slope`. It is called for every level, and gets no array that it does not need: to hand
+    them over takes longer than a small level.
+    """
     weighted = arc_weight.size > 0
     for node in range(mass.size):
         if stop[0] != 0:
@@ -240,7 +320,7 @@ def _backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, ad
             if child < 0:
                 continue
             factor = arc_weight[arc] if weighted else 1.0
-            for entry in range(child_start[child], child_start[child + 1]):
+            for entry in range(np.uint64(child_start[child]), np.uint64(child_start[child + 1])):
                 pair = child_pair[entry]
                 expected[pair_state[pair]] += factor * pair_value[pair] * child_adjoint[entry]
         _accumulate_adjoint(
@@ -250,7 +330,7 @@ def _backward_step(nodes, arcs, children, child_adjoint, moves, pairs, slope, ad
             child = arc_child[arc]
             if child < 0:
                 continue
-            for entry in range(child_start[child], child_start[child + 1]):
+            for entry in range(np.uint64(child_start[child]), np.uint64(child_start[child + 1])):
                 expected[pair_state[child_pair[entry]]] = 0.0
 
 
@@ -343,13 +423,14 @@ def _level_slope(
 ) -> FloatArray:
     """Return [node] the expected excess of an uncertainty after the next observation; adds to slope and adjoint."""
     moves, pairs, amounts = chain.moves, cells or chain.pairs, np.zeros(nodes.mass.size)
-    unused = np.zeros_like(amounts)
 
     def add_entropy(apart: Chain, first: int, last: int, slope: Any) -> None:
         part, entries = nodes.part(first, last), slice(nodes.start[first], nodes.start[last])
-        _entropy_slope(part, moves, pairs, apart.work, amounts[first:last], slope, adjoint[entries])
+        links = _Links.of(moves, pairs)
+        _entropy_slope(part, moves, pairs, links, apart.work, amounts[first:last], slope, adjoint[entries])
 
     def add_rows(apart: Chain, first: int, last: int, slope: Any) -> None:
+        unused = np.zeros_like(amounts)
         for block in _LeafBlocks(apart, nodes, unused, unused, pairs, first, last):
             amounts[block.first : block.last], slopes = block.rows.evaluate(leaf, block.masses)
             _leaf_adjoint(
@@ -365,10 +446,11 @@ def _carry_back(chain: Chain, nodes: Nodes, child: Level, child_adjoint: Any, sl
 
     def add_part(apart: Chain, first: int, last: int, slope: Any) -> None:
         part, entries = nodes.part(first, last), slice(nodes.start[first], nodes.start[last])
-        arcs = child.arcs._replace(start=child.arcs.start[first : last + 1])
         _backward_step(
-            part, arcs, child.nodes, child_adjoint, chain.moves, chain.pairs, slope, adjoint[entries], apart.work
-        )
+            part.start, part.pair, part.belief, part.mass, child.arcs.start[first : last + 1], child.arcs.child,
+            child.arcs.weight, child.nodes.start, child.nodes.pair, child_adjoint, *chain.moves, chain.pairs.state,
+            chain.pairs.value, apart.work.expected, apart.work.stop, slope, adjoint[entries],
+        )  # fmt: skip
 
     _add_slopes(chain, nodes.mass.size, add_part, slope)
 

@@ -17,12 +17,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from opaq.beliefs.expansion import NEVER, expand_levels
-from opaq.beliefs.graph import DROPPED, Arcs, Budget, Chain, Graph, Level, Limit, Nodes, NumberArray, Room, SettledArcs
+from opaq.beliefs.expansion import NEVER, expand_kept_levels, expand_levels
+from opaq.beliefs.graph import (
+    DROPPED,
+    PART_NODES,
+    Arcs,
+    Budget,
+    Chain,
+    Graph,
+    Level,
+    Limit,
+    Nodes,
+    NumberArray,
+    Room,
+    SettledArcs,
+)
 from opaq.beliefs.large_levels import expand_level
 from opaq.beliefs.secret_prediction import SecretPredictions
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
@@ -63,8 +76,8 @@ class Trimmer:
 
     @property
     def may_skip_ahead(self) -> bool:
-        """True if small levels need no check: nothing is dropped on purpose, and no level is kept."""
-        return not self.keep and (self.sampled or self.whole or self.budget.mass == 0.0)
+        """True if small levels need no check: nothing is dropped on purpose."""
+        return self.sampled or self.whole or self.budget.mass == 0.0
 
     @property
     def max_nodes(self) -> int:
@@ -73,10 +86,22 @@ class Trimmer:
             return _NO_LIMIT
         return self.budget.most_whole if self.whole else self.budget.nodes
 
+    @property
+    def small_level(self) -> int:
+        """The most nodes of a level that is expanded together with others; one of sampled runs may have more."""
+        return PART_NODES if self.sampled and self.keep else min(_SMALL_LEVEL, PART_NODES)
+
     def room(self, used: int) -> Room:
         """Return the memory that the next level may take before expansion stops, `used` bytes being taken already."""
         total = _NO_LIMIT if self.sampled else max(self.budget.memory - used, _LEAST_BYTES)
         return Room(total, _BYTES_WITH_ARCS, 0) if self.keep else Room(total, _BYTES_PER_ENTRY, _BYTES_PER_NODE)
+
+    def room_ahead(self, used: int) -> Room:
+        """Return the memory for small levels that are made in one call: so little that none need be trimmed."""
+        room = self.room(used)
+        if self.sampled or not self.keep:
+            return room
+        return room._replace(total=max(self.budget.memory - used, 0) // 4)
 
     def check_limits(self, level: Level, used: int, *, complete: bool) -> Limit | None:
         """Return the limit that a level of a graph of which nothing may be dropped exceeds; None: it fits.
@@ -191,6 +216,7 @@ OnLevel = Callable[[int, int], None]
 _NO_NUMBERS = np.zeros(0)
 _SMALL_LEVEL = 512  # levels of at most this many nodes are made many at a time
 _LEVELS_A_CALL = 256
+_MOST_DRAWS = 1 << 18  # uniform numbers drawn at once where levels are kept
 _MOST_LEVELS = 100  # a graph with more nodes than this many full levels is not built as a whole
 _TINY_MASS = 1e-300
 
@@ -251,20 +277,22 @@ def unroll(
             levels = [*levels[:-1], _take_nodes(level, np.zeros(0, dtype=np.int64))]
             break
         left = chain.process.horizon - time if early else NEVER
-        if trimmer.may_skip_ahead and level.num_nodes <= _SMALL_LEVEL:
-            at_once = min(steps - time, _LEVELS_A_CALL)
-            level, made, new_nodes, new_entries, settled = _expand_small_levels(
-                chain, level, trimmer, rng, left=left, steps=at_once
-            )
-            num_nodes, num_entries = num_nodes + new_nodes, num_entries + new_entries
-            settled_mass, time = settled_mass + settled, time + made
-            levels = [level]
-            if made:
+        if trimmer.may_skip_ahead and level.num_nodes <= trimmer.small_level:
+            ahead = _expand_small_levels(chain, level, trimmer, rng, left=left, steps=steps - time, used=used)
+            if ahead.levels:
                 if on_level is not None:
-                    on_level(time, num_nodes)
+                    ahead.report(on_level, time, num_nodes)
+                num_nodes, num_entries = num_nodes + ahead.num_nodes, num_entries + ahead.num_entries
+                settled_mass, time = settled_mass + ahead.settled_mass, time + ahead.num_levels
+                level = ahead.levels[-1]
+                levels = [*levels, *ahead.levels] if keep else [level]
+                if keep and shape_only:
+                    levels = [*(_strip(each) for each in levels[:-1]), level]
+                if keep and time < steps:
+                    used += sum(each.num_bytes for each in ahead.levels)
                 limit = _check_total_size(chain, trimmer.budget, num_nodes, num_entries) if whole else None
                 continue
-        draws = _draw_uniforms(level, rng, levels=1)
+        draws = _draw_uniforms(_count_runs(level, rng), rng)
         room = trimmer.room(used)
         child, reached, settled = expand_level(chain, level.nodes, left=left, draws=draws, keep_arcs=keep, room=room)
         if whole and not chain.stop.requested:
@@ -302,21 +330,64 @@ def _check_total_size(chain: Chain, budget: Budget, num_nodes: int, num_entries:
     return "work" if num_entries * per_state > budget.whole_work * chain.process.num_states else None
 
 
-def _draw_uniforms(level: Level, rng: np.random.Generator | None, *, levels: int) -> FloatArray:
-    """Return [level, run]: one uniform number per sampled run and level, no columns where nothing is sampled."""
-    runs = int(level.nodes.runs.sum()) if rng is not None else 0
-    return rng.random((levels, runs)) if rng is not None and runs else np.zeros((levels, 0))
+def _count_runs(level: Level, rng: np.random.Generator | None) -> int:
+    """Return how many sampled runs pass the nodes of a level; 0 where nothing is sampled."""
+    return int(level.nodes.runs.sum()) if rng is not None else 0
+
+
+def _draw_uniforms(count: int, rng: np.random.Generator | None) -> FloatArray:
+    """Return so many uniform numbers, none where nothing is sampled."""
+    return rng.random(count) if rng is not None and count else np.zeros(0)
+
+
+class _Ahead(NamedTuple):
+    """Small levels that were made in one call."""
+
+    levels: Sequence[Level]  # all of them where levels are kept, otherwise the last
+    num_levels: int
+    num_nodes: int
+    num_entries: int
+    settled_mass: float
+
+    def report(self, on_level: OnLevel, time: int, num_nodes: int) -> None:
+        """Call `on_level` for every level that is kept, or for the last; time, num_nodes: of the levels before."""
+        if len(self.levels) < self.num_levels:
+            on_level(time + self.num_levels, num_nodes + self.num_nodes)
+            return
+        for done, level in enumerate(self.levels, start=time + 1):
+            num_nodes += level.num_nodes
+            on_level(done, num_nodes)
 
 
 def _expand_small_levels(
-    chain: Chain, level: Level, trimmer: Trimmer, rng: np.random.Generator | None, *, left: int, steps: int
-) -> tuple[Level, int, int, int, float]:
-    """Expand several small levels in one call.
+    chain: Chain,
+    level: Level,
+    trimmer: Trimmer,
+    rng: np.random.Generator | None,
+    *,
+    left: int,
+    steps: int,
+    used: int,
+) -> _Ahead:
+    """Expand several small levels in one call, up to one that is no longer small, or before one that does not fit.
 
-    Returns the last level, how many were made, their nodes and entries together, and the settled mass. Stops before a
-    level that is no longer small or does not fit.
+    steps: the most levels. used: bytes of the levels before.
     """
-    draws, most = _draw_uniforms(level, rng, levels=steps), min(_SMALL_LEVEL, trimmer.max_nodes)
-    made = expand_levels(chain, level.nodes, left=left, draws=draws, room=trimmer.room(0), levels=steps, max_nodes=most)
-    last = _level_without_arcs(made.nodes) if made.levels else level
-    return last, made.levels, made.num_nodes, made.num_entries, made.settled_mass
+    runs = _count_runs(level, rng)
+    at_once = min(steps, _LEVELS_A_CALL, max(_MOST_DRAWS // max(runs, 1), 1) if trimmer.keep else _LEVELS_A_CALL)
+    room, most, small = trimmer.room_ahead(used), trimmer.max_nodes, trimmer.small_level
+    state = rng.bit_generator.state if rng is not None and runs and trimmer.keep else None
+    draws = _draw_uniforms(at_once * runs, rng)
+    if not trimmer.keep:
+        most = min(most, small)  # larger ones are reported, and have their numbers drawn, by themselves
+        made = expand_levels(chain, level.nodes, left=left, draws=draws, room=room, levels=at_once, max_nodes=most)
+        last = [_level_without_arcs(made.nodes)] if made.levels else []
+        return _Ahead(last, made.levels, made.num_nodes, made.num_entries, made.settled_mass)
+    levels, settled_mass, drawn = expand_kept_levels(
+        chain, level.nodes, left=left, draws=draws, room=room, levels=at_once, max_nodes=most, small=small
+    )
+    if state is not None and rng is not None and drawn < draws.size:  # as if every level had drawn its own
+        rng.bit_generator.state = state
+        rng.random(drawn)
+    num_nodes, num_entries = sum(each.num_nodes for each in levels), sum(each.nodes.pair.size for each in levels)
+    return _Ahead(levels, len(levels), num_nodes, num_entries, settled_mass)
