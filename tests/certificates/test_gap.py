@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 import opaq
 from commands import opaq_command
 from opaq.certificates.certify import CertificateStatus
-from opaq.certificates.gap import Gap, larger_classes
+from opaq.certificates.gap import Gap, _GapSearch, larger_classes
+from opaq.opacity.amount import Amount
+from opaq.opacity.measure import with_opacity
+from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import contains
 from opaq.solvers.strategy import Status
+from opaq.stop import Deadline, Stop
 
 
 def test_gaps_are_read_in_bits_and_percent() -> None:
@@ -154,3 +159,21 @@ def test_the_command_prints_policy_bound_and_gap() -> None:
     assert 0 <= answer["gap"] <= 1e-3 * answer["upper_bound"]
     for wrong in (["--gap", "x"], ["--observation-aware"], ["--gap", "1%", "--certify"]):
         assert opaq_command("solve", "graph", *wrong).returncode == 2
+
+
+def test_what_is_proven_of_a_policy_is_not_given_up_for_an_estimate() -> None:
+    problem = opaq.load_problem("two-sink")
+    best = opaq.solve(problem)
+    uniform = opaq.measure(problem)  # worse than the best, but estimated to be better
+    estimate = Amount.estimate(best.measurement.opacity.value + 0.1, 0.0, 1.0, standard_error=1e-3)
+    promised = replace(best, pi=best.product.process.uniform(), measurement=with_opacity(uniform, estimate))
+    assert promised.measurement.beats(best.measurement)
+    search = _GapSearch(problem, Gap.of("1%"), SolveOptions(), Stop(), Deadline(10.0), None, None)
+    search._best = best
+    search._take_if_better(promised)
+    assert search._best is best
+    stopped = Stop()
+    stopped.request()  # no time to measure it
+    search.stop = stopped
+    search._take_if_better(promised)
+    assert search._best is best

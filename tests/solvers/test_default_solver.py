@@ -115,6 +115,24 @@ def test_a_large_graph_is_climbed_cut_by_cut_to_the_whole(monkeypatch: pytest.Mo
     assert value(found) == pytest.approx(value(usual), abs=2e-3)
 
 
+def test_a_graph_whose_beliefs_weigh_alike_is_climbed_whole_or_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    process = compile_problem(problem, parse_class("state", problem)).process
+    monkeypatch.setattr(starts_module, "_CHEAP_BELIEFS", 20)
+    monkeypatch.setattr(starts_module, "_CUT_BELIEFS", 50)  # four beliefs per level: most of any policy is left out
+    budget = Budget(nodes=200_000)
+    whole = plan_cuts(process, budget=budget, stop=Stop())
+    assert whole.whole
+    assert not whole.thin
+    assert whole.cuts == (budget, budget, budget)
+    few = plan_cuts(process, budget=Budget(nodes=100), stop=Stop())
+    assert not few.whole
+    assert few.thin
+    usual = solve(problem, conditions="state", sequences=0)
+    assert usual.gradients == "exact"
+    assert value(usual) >= 0.92
+
+
 def test_a_graph_that_does_not_fit_is_climbed_on_its_heaviest_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = opaq.load_problem("grid-last-state-4")
     small_cuts(monkeypatch)

@@ -89,7 +89,7 @@ def test_another_number_of_states_is_one_fault():
         ({"gradients": "sampled"}, "gradients: exact in the run, sampled now"),
         ({"solver": PrimalDual(iterations=4)}, "solver.iterations: 3 in the run, 4 now"),
         ({"solver": None}, "solver: primal-dual in the run, natural now"),
-        ({"max_beliefs": 1000}, "budget.nodes: 200000 in the run, 1000 now"),
+        ({"max_beliefs": 1000}, "budget.nodes: 1000000 in the run, 1000 now"),
     ],
 )
 def test_other_options_in_the_same_folder_are_refused(tmp_path, options, words):

@@ -53,7 +53,7 @@ from opaq.model.conditions import (
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import InitialState, Language, Visited
-from opaq.opacity.measure import Measurement, measure_product
+from opaq.opacity.measure import Measurement, measure_product, standard_budget
 from opaq.opacity.moments import concerns_moments
 from opaq.opacity.policies import as_policy
 from opaq.opacity.targets import is_plain
@@ -65,11 +65,15 @@ from opaq.solvers.loop import Progress
 from opaq.solvers.options import SolveOptions, with_solve_options
 from opaq.solvers.policy_classes import class_name, contains
 from opaq.solvers.solve import Solution, solve_class
+from opaq.solvers.starts import plan_cuts
 from opaq.solvers.strategy import Solver, Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
+from opaq.threads import available_cores
 
-_FIRST_SHARE = 0.25  # of the time, for the problem's own class
+# Of the time, for the problem's own class; where that is fine already, and the belief graph large.
+_FIRST_SHARE, _FIRST_LARGE_SHARE = 0.25, 0.6
 _TURN, _LARGE_TURN = 0.15, 0.5  # of the time left, for one turn of the policies; where the belief graph is large
+_COUNTING, _MEASURING = 0.1, 0.1  # of the time left: for counting beliefs, and for measuring a policy for certain
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds
 _PATIENCE = 2  # turns that a side waits at most
@@ -275,6 +279,7 @@ class _GapSearch:
     _classes: list[PolicyClass] = field(default_factory=list)  # those that are still to be searched
     _searched: list[PolicyClass] = field(default_factory=list)  # those that were
     _forgotten: int = 0  # rounds of the late agent when its policy was taken last
+    _large: bool = True  # whether the belief graph is: then searches need more time, and bounds gain less
     _best: Solution = field(init=False)
     _bounds: CertificateSearch = field(init=False)
 
@@ -282,18 +287,22 @@ class _GapSearch:
         """Search until the gap is reached or time is up. initial: a policy to begin from."""
         problem, deadline = self.problem, self.deadline
         options = replace(self.options, sequences=0)
-        share = 0.5 if problem.task.minimise or concerns_moments(problem) else _FIRST_SHARE
-        with self.stop.stage(deadline.share(share)):
-            self.work = class_name(problem.policy_class)
-            solution = search.solve(
-                problem, options=options, initial_policy=initial, on_step=self.on_step, stop=self.stop
-            )
         aware = aware or any(one.sees_observations for one in problem.policy_class.conditions)
+        with suppress(StoppedError), self.stop.stage(deadline.share(_COUNTING)):
+            process = compile_problem(problem, STATE_CLASS, stop=self.stop).process
+            self._large = bool(plan_cuts(process, budget=options.budget, stop=self.stop).cuts)
         if not problem.task.minimise:
             self._classes = list(larger_classes(problem, aware=aware))
-            solution = self._meet_the_task(solution)
-            if solution.status is Status.TIME_LIMIT:  # its own class has more to give
-                self._classes.insert(0, problem.policy_class)
+        own_is_fine = not self._classes or contains(problem.policy_class, self._classes[0])
+        share = 0.5 if problem.task.minimise or concerns_moments(problem) else _FIRST_SHARE
+        share = _FIRST_LARGE_SHARE if self._large and own_is_fine else share
+        with self.stop.part(seconds := deadline.share(share)) as part:
+            self.work = class_name(problem.policy_class)
+            options = replace(options, time_limit=seconds if self._large else None)
+            solution = search.solve(problem, options=options, initial_policy=initial, on_step=self.on_step, stop=part)
+        solution = self._meet_the_task(solution)
+        if solution.status is Status.TIME_LIMIT and own_is_fine:  # its own class has more to give
+            self._classes.insert(0, problem.policy_class)
         if (
             problem.task.minimise
             or concerns_moments(problem)
@@ -417,19 +426,43 @@ class _GapSearch:
         warm = [best.policy] if contains(policy_class, best.policy.policy_class) else []
         warm += [late] if late is not None else []
         self.work = class_name(policy_class)
-        turn = _TURN if best.gradients == "exact" else _LARGE_TURN
+        turn = _LARGE_TURN if self._large else _TURN
         seconds, starts = max(self.deadline.share(turn) or 0.0, _LEAST_TURN), self.options.starts or 1
         options = replace(self.options, sequences=0, conditions=None, memory_nodes=None, starts=starts)
-        clock = Deadline(seconds)
+        clock, found = Deadline(seconds), None
         with suppress(BudgetError, StoppedError), self.stop.stage(seconds):
-            found = solve_class(self.problem, policy_class, options, warm=warm, on_step=self.on_step, stop=self.stop)
-            if found.measurement.beats(best.measurement):
-                self._take(found)
+            found = solve_class(
+                self.problem, policy_class, options, warm=warm, seconds=seconds, on_step=self.on_step, stop=self.stop
+            )
+        if found is not None:
+            self._take_if_better(found)
         self.stop.check()
         gained = self._best.measurement.beats(best.measurement, margin=_LEAST_GAIN)
         if self._classes and not (clock.passed and gained):  # it has settled, or time does not help it
             self._searched.append(self._classes.pop(0))
         return self._more_policies
+
+    def _take_if_better(self, found: Solution) -> None:
+        """Take a policy that beats the best one, once it is measured for certain.
+
+        A search that was out of time may have estimated it. What is proven of the best policy is not given up for an
+        estimate.
+        """
+        best = self._best.measurement
+        if found.measurement.uncertainty.method != "exact" and found.measurement.beats(best):
+            seconds = self.deadline.share(_MEASURING)
+            budget = standard_budget(workers=self.options.workers or available_cores())
+            with suppress(StoppedError), self.stop.part(seconds) as part:
+                measurement = measure_product(
+                    found.product, found.pi, budget=budget, time=seconds, sequences=0, stop=part
+                )
+                if measurement.uncertainty.lower > found.measurement.uncertainty.lower:
+                    found = replace(found, measurement=measurement)
+        certain = best.uncertainty.method != "sampled"
+        if found.measurement.beats(best) and not (
+            certain and found.measurement.uncertainty.lower < best.uncertainty.lower
+        ):
+            self._take(found)
 
     @property
     def _more_policies(self) -> bool:

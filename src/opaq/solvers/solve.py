@@ -678,6 +678,7 @@ def solve_class(
     options: SolveOptions,
     *,
     warm: Sequence[Policy] = (),
+    seconds: float | None = None,
     stop: Stop,
     on_step: Callable[[Progress], None] | None = None,
 ) -> Solution:
@@ -685,11 +686,12 @@ def solve_class(
 
     options: those that name a class or a time limit have no effect.
     warm: policies of this class or of coarser ones. Each is one of the starts, and the answer is not worse than any.
+    seconds: after which the caller requests the stop, so that rounds on a large belief graph get shares of them.
     stop: when it is requested, the best policy so far is the answer. on_step: called after every step.
     Raises InputError where an argument does not fit, StoppedError when `stop` is requested before there is a policy.
     """
     factory = factory_of(options.solver)
-    return solve_with(factory, problem, policy_class, options, warm=warm, stop=stop, on_step=on_step)
+    return solve_with(factory, problem, policy_class, options, warm=warm, seconds=seconds, stop=stop, on_step=on_step)
 
 
 def solve_with(
@@ -699,11 +701,12 @@ def solve_with(
     options: SolveOptions,
     *,
     warm: Sequence[Policy],
+    seconds: float | None = None,
     stop: Stop,
     on_step: Callable[[Progress], None] | None,
 ) -> Solution:
     """Find the best policy of one class by a given solver; otherwise as `solve_class`."""
-    call = Deadline()
+    call = Deadline(seconds)
     _check(problem, factory, options)
     search = Search.prepare(problem, policy_class, factory, options, warm=None, stop=stop).begin_from(warm)
     return _run(search, None, on_step=on_step, deadline=call)
