@@ -177,7 +177,7 @@ class SparseRows(ContentEq):
 
     def row_of_entry(self) -> IntArray:
         """Return [entry] -> row."""
-        return np.repeat(np.arange(self.num_rows), np.diff(self.starts))
+        return np.arange(self.num_rows).repeat(self.starts[1:] - self.starts[:-1])
 
     def row_sums(self) -> FloatArray:
         """Return [row]: the sum of every row."""
