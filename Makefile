@@ -3,9 +3,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 AXE := 4.14.0
 # uv unpacks side by side: the environment of the tests is there in half a minute, by pip it takes several. Without uv
-# (no network but an index of your own, say) pip does it.
+# (no network but an index of your own, say) pip does it. The second argument is for options of uv.
 define INSTALL
-$(BIN)/python -m pip install --quiet uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -e $(1) \
+$(BIN)/python -m pip install --quiet uv && $(BIN)/uv pip install --quiet $(2) --python $(BIN)/python -e $(1) \
 		|| $(BIN)/python -m pip install --quiet -e $(1)
 endef
 # Compiled modules are kept: the tests start hundreds of processes.
@@ -21,7 +21,7 @@ $(BIN)/python:
 
 # One stamp for each set of dependencies: nothing is installed twice until pyproject.toml changes.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(call INSTALL,.)
+	$(call INSTALL,.,--compile-bytecode)
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(BIN)/python
@@ -36,7 +36,10 @@ $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	$(call INSTALL,'.[docs]')
 	@touch $@ $(VENV)/.installed
 
+# Modules are compiled once, here: where PYTHONDONTWRITEBYTECODE is set, as in many containers, every start of `opaq` would
+# compile them again, which takes longer than a short command. pip does so unasked, but not for a checkout.
 install: $(VENV)/.installed  ## install opaq into .venv
+	@$(BIN)/python -m compileall -q src/opaq
 
 demo: install  ## solve the grid of the paper, set the answer beside the paper's, write the report
 	$(BIN)/opaq reproduce grid-last-state-4 --quick --output out/demo --overwrite

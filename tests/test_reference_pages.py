@@ -84,12 +84,19 @@ def test_the_concepts_quote_what_was_computed() -> None:
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    """All of it but running the tutorials, which test_docs.py does."""
+    """All of it but running the tutorials, which test_docs.py does.
+
+    Every page is read and its references are looked up; some are written, for most of the time goes into the theme's
+    navigation beside each page and into the index of the search, which says that it is not whole then.
+    """
     pytest.importorskip("myst_nb")
-    options = ["-q", "-W", "--keep-going", "-n", "-D", "nb_execution_mode=off", "-d", str(tmp_path / "trees")]
-    command = [sys.executable, "-m", "sphinx", "-b", "html", *options, str(DOCS), str(tmp_path / "site")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    options = ["-q", "-n", "-D", "nb_execution_mode=off", "-d", tmp_path / "trees"]
+    some = [DOCS / name for name in ("index.md", "start.md", "contributing.md", "changelog.md", "gallery.md")]
+    for builder, sources in (("dummy", []), ("html", [*some, *(DOCS / "tutorials").iterdir()])):
+        command = [sys.executable, "-m", "sphinx", "-b", builder, *options, DOCS, tmp_path / "site", *sources]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        warnings = [line for line in done.stderr.splitlines() if "the index will be incomplete" not in line]
+        assert (done.returncode, warnings) == (0, [])
     pages = {str(page.relative_to(tmp_path / "site")) for page in (tmp_path / "site").rglob("*.html")}
     assert {"index.html", "start.html", "contributing.html", "changelog.html", "gallery.html"} <= pages
     assert len([page for page in pages if page.startswith("tutorials/")]) >= 4

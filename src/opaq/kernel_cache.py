@@ -111,8 +111,9 @@ def _skip_unreadable(kernel: Any) -> Any:
 
     The index names argument types by module and class. After an update of opaq that moved or renamed such a class,
     numba fails to unpickle an older index instead of compiling again. And before it reads machine code, numba loads all
-    that compiling may need, which takes half as long as the rest of a short command; the code needs none of it. Code
-    that was kept while kernels still counted references does not count as kept.
+    that compiling may need, which takes half as long as the rest of a short command, and looks for extensions of its
+    own in every installed package; the code needs none of it. Code that was kept while kernels still counted references
+    does not count as kept.
     """
     cache = getattr(kernel, "_cache", None)
     file = getattr(cache, "_cache_file", None)
@@ -136,6 +137,7 @@ def _skip_unreadable(kernel: Any) -> Any:
         file._source_stamp = (file._source_stamp, "counts no references")  # type: ignore[union-attr]
     file._load_index = load_readable_index  # type: ignore[union-attr]
     cache.load_overload = load_overload  # type: ignore[union-attr]
+    kernel._compilation_chain_init_hook = lambda: None  # would look for extensions
     return kernel
 
 

@@ -14,6 +14,7 @@ from opaq.automata.regex import RegexError, parse_regex, translate_regex
 from opaq.automata.translate import language_automaton
 from opaq.errors import BudgetError
 from opaq.model.automaton import parse_guard
+from trials import part_of
 
 LETTERS = all_letters("ab")
 CODE = dict(zip(LETTERS, "wxyz", strict=True))
@@ -42,7 +43,7 @@ def random_pair(rng: random.Random, size: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("minimal", [True, False])
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", part_of(range(100), 50))
 def test_agrees_with_python(seed: int, minimal: bool) -> None:
     ours, theirs = random_pair(random.Random(seed), random.Random(seed).randint(1, 7))
     automaton = translate_regex(parse_regex(ours), LETTERS, minimal=minimal)

@@ -17,6 +17,7 @@ from opaq.model.arrays import ints
 from opaq.model.problem import Problem, Reach, Task
 from opaq.stop import Stop
 from random_problems import random_policy, random_problem
+from trials import part_of
 
 
 def state_numbers(problem: Problem, *names: str) -> np.ndarray:
@@ -79,7 +80,7 @@ def at_edges(rng: np.random.Generator, problem: Problem) -> Problem:
     return replace(problem, task=Task(thresholds.get(None), requirements=reach))
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", part_of(range(0, 60, 20), 2))
 def test_thresholds_at_edges(first: int) -> None:
     feasible = 0
     for number in range(first, first + 20):

@@ -21,6 +21,7 @@ from opaq.model.policy import PolicyClass
 from opaq.model.problem import Problem, Task
 from opaq.reports.text.comparison import comparison_sentence
 from opaq.stop import Stop
+from trials import part_of
 
 ALL = PolicyClass((Observations("all"),))
 
@@ -30,7 +31,7 @@ def of_observations(problem: Problem) -> Problem:
     return replace(problem, policy_class=ALL)
 
 
-@pytest.mark.parametrize("number", range(60))
+@pytest.mark.parametrize("number", part_of(range(60), 30))
 def test_no_policy_gets_below_the_bound(number: int) -> None:
     """Of policies that see observations, without requirements, the bound is the optimum itself."""
     problem = tiny_problem(np.random.default_rng(number), requirements=number % 3, horizon=1 + number // 3 % 2)
@@ -73,7 +74,7 @@ def budgeted(problem: Problem, monkeypatch: pytest.MonkeyPatch, *, entries: floa
         return certify(problem)
 
 
-@pytest.mark.parametrize("number", range(24))
+@pytest.mark.parametrize("number", part_of(range(24), 12))
 def test_beliefs_that_are_left_out_only_lower_the_bound(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(number)
     problem = tiny_problem(rng, requirements=number % 3, horizon=2)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opaq.certificates.decoder.numbering import distinct, number_distinct, number_within
-from opaq.model.arrays import ints
+from opaq.certificates.decoder.numbering import number_distinct, number_within
+from opaq.model.arrays import distinct, ints
 
 
 def draw_parts(rng: np.random.Generator, num_cases: int) -> list[np.ndarray]:

@@ -176,10 +176,10 @@ def test_long_texts_are_refused() -> None:
 
 
 def test_many_unknown_names_are_not_all_compared() -> None:
-    names = [f"state number {place}" for place in range(1_000)]
+    names = [f"state number {place}" for place in range(300)]
     model = TWO["model"] | {"states": names, "transitions": {f"{name}!": {"*": "s"} for name in names}}
     assert "did you mean" in refused({"model": model})
-    assert count_calls(lambda: refused({"model": model})) < 3_000_000
+    assert count_calls(lambda: refused({"model": model})) < 900_000
 
 
 def test_automata_over_many_label_sets_are_counted() -> None:

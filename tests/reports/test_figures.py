@@ -165,14 +165,15 @@ def test_odd_names_break_nothing() -> None:
             "horizon": 11,
         }
     )
+    chart = plot_charts([Chart(ODD[0], ODD[1], [Line(name, [(0, 1), (1, 0)]) for name in ODD], title=ODD[4])])
     for figure in (
         opaq.plot_policy(problem, title=ODD[0]),
         opaq.plot_beliefs(problem),
         opaq.plot_beliefs(problem, over="states", column="double"),
-        plot_charts([Chart(ODD[0], ODD[1], [Line(name, [(0, 1), (1, 0)]) for name in ODD], title=ODD[4])]),
+        chart,
     ):
         assert inside(figure)
-        for ending in ENDINGS:
+        for ending in ENDINGS if figure is chart else set(ENDINGS) - {".eps"}:  # letters of EPS take two seconds
             figure_bytes(figure, ending)  # a warning about letters or mathematics would be an error
         assert r"\$x^2\$" in words(figure) + [word.strip() for word in words(figure)]
 

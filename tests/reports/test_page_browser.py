@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ FLAGS = (
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Opened:
     """A page and all that went wrong on it."""
 
@@ -66,38 +67,67 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return file
 
 
+def listen(page: Any) -> Opened:
+    """A page that notes whatever goes wrong on it from now on: complaints, requests, dialogs."""
+    one = Opened(page)
+    page.on("console", lambda message: one.note(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: one.note(str(error)))
+    page.on("dialog", lambda dialog: (one.note(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("request", lambda request: None if request.url.startswith(("file:", "data:")) else one.note(request.url))
+    return one
+
+
+@pytest.fixture(scope="module")
+def shared_page(browser: Any) -> Opened:
+    """The page that tests share, one after the other: a page of its own takes longer than what most of them do."""
+    return listen(browser.new_context().new_page())
+
+
 @pytest.fixture
-def open_page(browser: Any, reports: Callable[[str], Path]) -> Iterator[Open]:
-    """Opens reports; at the end no page may have complained, asked for anything or shown a dialog."""
+def open_page(browser: Any, shared_page: Opened, reports: Callable[[str], Path]) -> Iterator[Open]:
+    """Opens reports; at the end no page may have complained, asked for anything or shown a dialog.
+
+    The second page of a test, one with options and one that is to be `fresh` (nothing is stored) are its own.
+    """
     opened: list[Opened] = []
 
     def opens(
-        what: str | Path, *, width: int = 1400, theme: str = "light", address: str = "", **options: Any
+        what: str | Path,
+        *,
+        width: int = 1400,
+        theme: str = "light",
+        address: str = "",
+        fresh: bool = False,
+        **options: Any,
     ) -> Opened:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, **options)
-        page = context.new_page()
-        one = Opened(page)
+        size = {"width": width, "height": 900}
+        if fresh or options or shared_page in opened:
+            one = listen(browser.new_context(viewport=size, color_scheme=theme, **options).new_page())
+        else:
+            one = shared_page
+            one.page.goto("about:blank")
+            one.page.mouse.move(0, 0)
+            one.page.set_viewport_size(size)
+            one.page.emulate_media(media="null", color_scheme=theme)
         opened.append(one)
-        page.on("console", lambda message: one.note(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: one.note(str(error)))
-        page.on("dialog", lambda dialog: (one.note(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on(
-            "request", lambda request: None if request.url.startswith(("file:", "data:")) else one.note(request.url)
-        )
         path = reports(what) if isinstance(what, str) else what
-        page.goto(path.as_uri() + address)
+        one.page.goto(path.as_uri() + address)
         return one
 
     yield opens
     faults = [fault for one in opened for fault in one.faults]
+    shared_page.faults.clear()
     for one in opened:
-        one.page.context.close()
+        if one is not shared_page:
+            one.page.context.close()
     assert faults == []
 
 
-def shoot(page: Any, name: str, *, full: bool = True) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=full)
+def shoot(shown: Any, name: str, **options: Any) -> None:
+    """Keep a picture of a page, or of a part of it, where the environment variable OPAQ_SCREENSHOTS is set."""
+    if os.environ.get("OPAQ_SCREENSHOTS"):
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        shown.screenshot(path=SCREENSHOTS / f"{name}.png", **options)
 
 
 def overflow(page: Any) -> int:
@@ -116,10 +146,10 @@ def test_every_report_opens_and_fits(open_page: Open, name: str) -> None:
     assert page.locator("section:visible").count() >= 7
     assert page.locator(".fault:visible").count() == 0
     assert overflow(page) == 0
-    shoot(page, f"{name}-1400-{theme}")
+    shoot(page, f"{name}-1400-{theme}", full_page=True)
     page.set_viewport_size({"width": 380, "height": 800})
     assert overflow(page) == 0
-    shoot(page, f"{name}-380-{theme}")
+    shoot(page, f"{name}-380-{theme}", full_page=True)
     page.set_viewport_size({"width": 1600, "height": 900})
     assert overflow(page) == 0
 
@@ -265,7 +295,7 @@ def test_arrows_change_with_time(open_page: Open) -> None:
     assert page.locator("#model .layer-arrows").inner_html() != before
     page.evaluate("opaqReport.go(6)")
     page.locator("#replay").scroll_into_view_if_needed()
-    page.locator("#replay").screenshot(path=SCREENSHOTS / "grid-replay.png")
+    shoot(page.locator("#replay"), "grid-replay")
 
 
 EDGES = """[...document.querySelectorAll('%s .layer-edges [data-edge]')].map((edge) =>
@@ -352,7 +382,7 @@ def test_a_model_with_positions_is_a_map(open_page: Open, width: int) -> None:
         )
         drawn = {tuple(example.data["model"]["grid"]["cells"][int(state)]): float(share) for state, share in heat}
         assert drawn == pytest.approx(believed)
-    page.locator("#model").screenshot(path=SCREENSHOTS / f"carrier-{width}.png")
+    shoot(page.locator("#model"), f"carrier-{width}")
 
 
 @pytest.mark.parametrize("width", [380, 1400])
@@ -370,7 +400,7 @@ def test_a_large_map_shows_flow(open_page: Open, width: int) -> None:
     assert shades == sorted(shades)
     assert "more often visited" in page.locator("#model").inner_text()
     assert page.locator("#model .area-rim.secret").count() == 1
-    page.locator("#model").screenshot(path=SCREENSHOTS / f"flow-{width}.png")
+    shoot(page.locator("#model"), f"flow-{width}")
 
 
 def test_a_state_of_a_graph_shows_its_edges(open_page: Open) -> None:
@@ -381,7 +411,7 @@ def test_a_state_of_a_graph_shows_its_edges(open_page: Open) -> None:
     state = model["states"].index(page.locator(".inspected").inner_text())
     leaving = [edge for edge in model["graph"]["edges"] if edge[0] == state]
     assert page.locator("#model .edge-words").count() == len(leaving)
-    page.locator("#model").screenshot(path=SCREENSHOTS / "graph-edges.png")
+    shoot(page.locator("#model"), "graph-edges")
 
 
 def test_hostile_names_are_text(open_page: Open) -> None:
@@ -402,20 +432,18 @@ def test_hostile_names_are_text(open_page: Open) -> None:
             assert {value: share for value, share, _ in step["secret"]} == moment["belief"]
     assert page.title().startswith("</title><script>alert(3)")
     page.evaluate("opaqReport.go(2)")
-    page.locator("#replay").screenshot(path=SCREENSHOTS / "hostile-replay.png")
+    shoot(page.locator("#replay"), "hostile-replay")
 
 
 def test_ten_thousand_states_stay_light(open_page: Open, reports: Callable[[str], Path]) -> None:
     assert reports("warehouse").stat().st_size < 5_000_000
     page = open_page("warehouse").page
     assert page.evaluate("document.querySelectorAll('*').length") < 3000
-    timing = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
-    (SCREENSHOTS / "warehouse-opened.txt").write_text(f"drawn after {timing:.0f} ms\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize(("system", "other"), [("light", "dark"), ("dark", "light")])
 def test_the_theme_is_chosen_and_kept(open_page: Open, system: str, other: str) -> None:
-    page = open_page("graph", theme=system).page
+    page = open_page("graph", theme=system, fresh=True).page
     ground = "getComputedStyle(document.body).backgroundColor"
     before = page.evaluate(ground)
     page.locator("#theme").click()
@@ -509,7 +537,7 @@ def test_without_scripts_the_answer_is_there(open_page: Open) -> None:
     assert data["problem_text"].splitlines()[-1] in words
     assert "JavaScript" in words
     assert page.locator("#replay").is_hidden()
-    shoot(page, "graph-no-script")
+    shoot(page, "graph-no-script", full_page=True)
 
 
 @pytest.mark.parametrize(
@@ -585,7 +613,7 @@ def test_it_prints(browser: Any, reports: Callable[[str], Path]) -> None:
     assert page.locator(".controls").is_hidden()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert overflow(page) == 0
-    shoot(page, "grid-print")
+    shoot(page, "grid-print", full_page=True)
     page.close()
 
 
@@ -668,7 +696,7 @@ def test_starts_are_grouped_by_where_they_end(open_page: Open, tmp_path: Path, w
         ["0.500", "1", "secret", "missed", "5"],
     ]
     assert overflow(page) == 0
-    shoot(page, f"starts-{width}", full=False)
+    shoot(page, f"starts-{width}")
 
 
 def test_every_machine_of_a_certificate_is_listed_once(open_page: Open, tmp_path: Path) -> None:
@@ -759,4 +787,4 @@ def test_the_report_shows_what_observing_adds(open_page: Open, tmp_path: Path, w
     assert figures["min-entropy leakage"] == f"{measured.min_entropy_leakage:.3f} bits"
     assert figures["guesswork"] == f"{measured.guesswork:.3f}"
     assert figures["capacity"] == f"{measured.capacity.bits:.3f} bits"
-    page.locator("#leakage").screenshot(path=SCREENSHOTS / f"leakage-{width}.png")
+    shoot(page.locator("#leakage"), f"leakage-{width}")

@@ -24,17 +24,17 @@ from reports.study_examples import (
 from reports.test_page_browser import (
     AXE,
     CHROMIUM,
-    SCREENSHOTS,
     Open,
     browser,
     open_page,
     overflow,
     reports,
+    shared_page,
     shoot,
     sync_api,
 )
 
-__all__ = ["browser", "open_page", "reports"]  # fixtures
+__all__ = ["browser", "open_page", "reports", "shared_page"]  # fixtures
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="install Debian's chromium: apt-get install chromium")
 
 
@@ -86,10 +86,10 @@ def test_every_study_opens_and_fits(open_page: Open, name: str) -> None:
     assert page.locator("section:visible").count() == 3
     assert page.locator(".fault:visible").count() == 0
     assert overflow(page) == 0
-    shoot(page, f"{name}-1400-{theme}")
+    shoot(page, f"{name}-1400-{theme}", full_page=True)
     page.set_viewport_size({"width": 380, "height": 800})
     assert overflow(page) == 0
-    shoot(page, f"{name}-380-{theme}")
+    shoot(page, f"{name}-380-{theme}", full_page=True)
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is missing: make axe (it needs npm)")
@@ -210,7 +210,7 @@ def test_the_plot_leads_to_the_row(open_page: Open) -> None:
     assert page.locator(".inspected").inner_text() != first
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.closest('tr').className").endswith("selected")
-    page.locator("#plot").screenshot(path=SCREENSHOTS / "study-plot.png")
+    shoot(page.locator("#plot"), "study-plot")
 
 
 def test_axes_and_colours_are_chosen(open_page: Open) -> None:
@@ -223,7 +223,7 @@ def test_axes_and_colours_are_chosen(open_page: Open) -> None:
     page.locator("#plot-x").select_option(label="policy.conditions_on")
     ticks = page.evaluate("[...document.querySelectorAll('#plot .tick')].map((tick) => tick.textContent)")
     assert {'["state"]', '["state","time"]'} <= set(ticks)
-    shoot(page, "study-many-classes")
+    shoot(page, "study-many-classes", full_page=True)
     page.locator("#plot-x").select_option(label="horizon")
     assert page.evaluate(positions) != before
     assert page.locator(".point-mark.outcome-failed").count() == data["counts"]["failed"]
@@ -232,7 +232,7 @@ def test_axes_and_colours_are_chosen(open_page: Open) -> None:
     assert "task.return_at_least 0.3" in page.locator(".legend").inner_text()
     page.locator("#plot-y").select_option(label="guess error")
     assert page.locator(".bound-mark").count() == 0
-    shoot(page, "study-many-horizon")
+    shoot(page, "study-many-horizon", full_page=True)
 
 
 def test_the_axis_is_what_the_task_is_about(open_page: Open) -> None:

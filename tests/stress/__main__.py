@@ -10,6 +10,7 @@
     python -m tests.stress damage            # damaged files of every format; 10 minutes
     python -m tests.stress kill              # kill -9, Ctrl-C, SIGTERM at random instants of solve, measure; 20 minutes
     python -m tests.stress sweep             # sweeps whose drivers and workers are killed, here and on Ray; 10 minutes
+    python -m tests.stress tests             # pytest with all cases of the random trials that it runs a part of
 
 The first eight try numbered cases in a child process: `--count N` how many, `--seed S` other ones, `--only NUMBER`
 replays one, with more words. With every array access of the compiled code checked (kernels without checks are cached
@@ -21,6 +22,8 @@ elsewhere, so the cache must be another one):
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -39,6 +42,7 @@ from stress.runner import Outcome, survey
 from stress.running import run_model, try_run
 from stress.solving import random_task, try_solve
 from stress.sweeping import audit_folder, survey_sweeps
+from trials import ALL
 
 PER_SEED = 1_000_000  # numbers of seed s begin at s times this
 COUNTS = {"measure": 10_000, "commands": 2_000, "solve": 1_000, "certify": 10_000}
@@ -50,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.stress", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    trials = parser.add_subparsers(dest="trial", required=True, metavar="|".join([*COUNTS, "kill", "sweep"]))
+    trials = parser.add_subparsers(dest="trial", required=True, metavar="|".join([*COUNTS, "kill", "sweep", "tests"]))
     for name, count in COUNTS.items():
         numbered = trials.add_parser(name)
         numbered.add_argument("--count", type=int, default=count, help="how many cases")
@@ -78,7 +82,10 @@ def main(arguments: list[str] | None = None) -> int:
     sweep.add_argument("--audit", type=Path, help="only look at the journal in this folder")
     for each in (kill, sweep):
         each.add_argument("--seed", type=int, default=0, help="which instants")
+    trials.add_parser("tests")
     options = parser.parse_args(arguments)
+    if options.trial == "tests":
+        return subprocess.run([sys.executable, "-m", "pytest"], env={**os.environ, ALL: "1"}, check=False).returncode
     with tempfile.TemporaryDirectory() as folder:
         if options.trial == "kill":
             return survey_interrupts(options, Path(folder))

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from opaq.beliefs.returns import start_distribution
 from opaq.kernel_cache import kernel
-from opaq.model.arrays import FloatArray, IntArray
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows
 from opaq.product.process import HiddenProcess, Payoff
 from opaq.stop import Stop
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _TIE = 1e-12  # of the largest value, and at most absolute: choices this close to the best are equally good
 _LARGEST_TABLE = 50_000_000  # entries of a table of decisions over states and times
@@ -37,30 +40,38 @@ class StateActions:
 
     state: IntArray  # [choice]
     slot: IntArray  # [choice] -> slot of the policy vector
-    ahead: Any  # sparse [choice, state]: P(x' | x, a)
+    moves: SparseRows  # [choice, state]: P(x' | x, a)
     first: IntArray  # [state] -> its first choice
 
     @classmethod
     def of(cls, process: HiddenProcess) -> StateActions:
         """Lay out the choices of a process."""
-        from scipy.sparse import csr_array
-
         counts = np.diff(process.row_start)[process.row]
         state = np.repeat(np.arange(process.num_states), counts)
         first = np.concatenate(([0], np.cumsum(counts)[:-1]))
         slot = np.arange(state.size) - np.repeat(first - process.row_start[process.row], counts)
-        inner = int(process.edge_start[process.num_states])
+        inner = np.arange(process.edge_start[process.num_states])  # the edges that do not begin at the start
         owner = np.repeat(np.arange(process.num_states), np.diff(process.edge_start[:-1]))
-        inside = process.edge_slots.scipy()[:inner].tocoo()
-        source = owner[inside.row]
-        choice = first[source] + inside.col - process.row_start[process.row[source]]
+        edge, entry = expand_rows(process.edge_slots.starts, inner)
+        source = owner[edge]
+        choice = first[source] + process.edge_slots.columns[entry] - process.row_start[process.row[source]]
         shape = (state.size, process.num_states)
-        ahead = csr_array((inside.data, (choice, process.edge_target[inside.row])), shape=shape)
-        return cls(state, slot, ahead, first)
+        moves = SparseRows.from_entries(
+            choice, process.edge_target[edge], process.edge_slots.values[entry], shape=shape
+        )
+        return cls(state, slot, moves, first)
+
+    @property
+    def ahead(self) -> csr_array:
+        """`moves` as a matrix of SciPy, made anew whenever it is read."""
+        return self.moves.scipy()
 
     def paid(self, payoff: Payoff) -> FloatArray:
         """Return [choice]: what every choice pays of a payoff, not discounted."""
-        return np.asarray(payoff.slots.scipy()[self.state, self.slot]).reshape(-1)
+        state = payoff.slots.row_of_entry()
+        amounts = np.zeros(self.state.size)
+        amounts[self.first[state] + payoff.slots.columns - self.slot[self.first[state]]] = payoff.slots.values
+        return amounts
 
     def best(self, values: FloatArray) -> FloatArray:
         """Return [state]: the largest of the values [choice] of its choices."""
@@ -90,14 +101,14 @@ def best_values(
     on_values: called with Q_t [choice] for t = horizon, ..., 0, for what depends on the best choices.
     Raises StoppedError when `stop` is requested meanwhile.
     """
-    values = paid(horizon)
+    values, moves = paid(horizon), choices.moves.multiplier()
     if on_values is not None:
         on_values(values)
     value = final + choices.best(values)
     for time in range(horizon - 1, -1, -1):
         if stop is not None:
             stop.check()
-        values = paid(time) + choices.ahead @ value
+        values = paid(time) + moves @ value
         if on_values is not None:
             on_values(values)
         value = choices.best(values)
@@ -201,12 +212,12 @@ def greedy_policy(
     by_times = np.asarray(counts / _row_sums(process, counts))
     if not stored:
         return by_times
-    head = choices.first - process.row_start[process.row]
+    head, ahead = choices.first - process.row_start[process.row], choices.ahead
     played, now = np.zeros(process.num_slots), start_distribution(process)
     for slots in reversed(slots_at):
         stop.check()
         np.add.at(played, slots, now)
-        now = choices.ahead[head + slots].T @ now
+        now = ahead[head + slots].T @ now
     totals = _row_sums(process, played)
     return np.where(totals > 0, played / np.where(totals > 0, totals, 1.0), by_times)
 
@@ -226,12 +237,12 @@ def bound_endless_return(choices: StateActions, payoff: Payoff, *, after: int, s
     discount, paid = payoff.discount, choices.paid(payoff)
     most = float(paid.max(initial=0.0)) / (1.0 - discount)
     size = float(np.abs(paid).max(initial=0.0)) / (1.0 - discount)
-    value = np.full(choices.first.size, most)
+    value, moves = np.full(choices.first.size, most), choices.moves.multiplier()
     for _ in range(_MOST_ROUNDS):
         stop.check()
-        lower = np.minimum(choices.best(paid + discount * (choices.ahead @ value)), value)
+        lower = np.minimum(choices.best(paid + discount * (moves @ value)), value)
         change, value = float((value - lower).max(initial=0.0)), lower
         if change <= _SETTLED * size:
             break
     padded = value + _PADDING * size
-    return np.asarray(discount ** (after + 1) * (choices.ahead @ padded))
+    return np.asarray(discount ** (after + 1) * (moves @ padded))

@@ -107,7 +107,7 @@ def run() -> None:
     its number, otherwise what `main` returned.
     """
     listen(interrupts.act, SIGNALS)
-    gc.set_threshold(100_000, 20, 20)  # importing makes many objects that stay: looking for others took a tenth of it
+    gc.set_threshold(200_000, 20, 20)  # importing makes many objects that stay: looking for others took a tenth of it
     from opaq.cli.main import main
 
     code = main(sys.argv[1:])

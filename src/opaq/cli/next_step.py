@@ -166,9 +166,11 @@ def command_line(command: str, source: str | None, *, limits: Limits | None = No
     words = ["opaq", command]
     if source is not None:
         words.append(f"./{source}" if source.startswith("-") else source)  # a file called -x is no option
-    takes = inspect.signature(import_module(f"opaq.cli.{command}").command).parameters
-    repeated = {name: (limits or {}).get(name) for name in _LIMITS if name in takes}
-    for name, value in (options | repeated).items():
+    given = {name: value for name, value in (limits or {}).items() if name in _LIMITS and value is not None}
+    if given:
+        takes = inspect.signature(import_module(f"opaq.cli.{command}").command).parameters
+        options |= {name: given[name] for name in _LIMITS if name in given and name in takes}
+    for name, value in options.items():
         if value is True:
             words.append(flag(name))
         elif value is not None and value is not False:

@@ -21,6 +21,7 @@ from opaq.solvers.options import OPTIONS, SolveOptions
 
 _LARGEST_SHOWN = 10_000  # larger limits are left to the library: in the help they would be noise
 _LEAST = 0.001  # seconds, or GiB
+_KINDS = get_type_hints(SolveOptions)
 
 
 def _declare_option(name: str) -> Any:
@@ -35,8 +36,7 @@ def _declare_option(name: str) -> Any:
     least = _LEAST if name in ("time_limit", "max_memory") else least
     text, default = declared.metadata["help"], declared.default
     text = text if default is None or "default" in text else f"{text} (default: {default})"
-    kind = get_type_hints(SolveOptions)[name]
-    return Annotated[kind | None, typer.Option(min=least, max=most, help=f"{text}.")]
+    return Annotated[_KINDS[name] | None, typer.Option(min=least, max=most, help=f"{text}.")]
 
 
 class Format(StrEnum):

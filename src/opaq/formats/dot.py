@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from opaq.errors import BudgetError, escape_invisible
-from opaq.formats.format import AUTOMATON_EXAMPLE, Format
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
 from opaq.lexer import InFile, Tokens
 from opaq.model.automaton import Automaton, Edge, Guard, GuardError, parse_guard
@@ -253,18 +252,3 @@ def _parse_label(tokens: Tokens, arrow: _Arrow) -> Guard:
     except GuardError as error:
         finding = f"the label of {arrow.source} -> {arrow.target} is not a guard: {error}"
         raise tokens.error(finding, at=at) from None
-
-
-DOT = Format(
-    "dot",
-    "a drawing of an automaton",
-    "automaton",
-    (".dot", ".gv"),
-    read_dot,
-    {
-        "automaton": lambda automaton, export: automaton_to_dot(automaton),
-        "problem": lambda problem, export: mdp_to_dot(problem.mdp),
-        "model": lambda imported, export: mdp_to_dot(imported.mdp),
-    },
-    example=AUTOMATON_EXAMPLE,
-)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal
 
 from opaq.errors import Faults
@@ -79,6 +80,16 @@ class Format:
     def how_to_install(self) -> str:
         """The advice for when what the reader needs is not there."""
         return f"install it with: {pip_install(self.extra)}"
+
+
+def import_later(name: str) -> Callable[..., Any]:
+    """Return a function that imports another one when it is called, and calls it.
+
+    name: "module:function". Readers and writers of formats that few files have are named so: their modules, and what
+    these import, would take a tenth of the time of a short command.
+    """
+    module, _, function = name.partition(":")
+    return lambda *arguments, **options: getattr(import_module(module), function)(*arguments, **options)
 
 
 def model_format(name: str, *endings: str, reader: Reader, **others: Any) -> Format:

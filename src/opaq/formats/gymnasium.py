@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError
-from opaq.formats.format import Format
+from opaq.formats.registry import FORMATS
 from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, frozen, ints, normalise, normalise_rows
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
@@ -80,7 +80,7 @@ def _make(env_id: str, kwargs: Mapping[str, Any]) -> Any:
     try:
         import gymnasium
     except ImportError:
-        advice = GYMNASIUM.how_to_install
+        advice = FORMATS["gymnasium"].how_to_install
         raise _refuse(env_id, "the package gymnasium is not installed", advice) from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a newer version exists, and the like
@@ -307,14 +307,3 @@ def _labels(environment: Any, name: str, start: FloatArray) -> dict[str, BoolArr
         cliff = np.asarray(environment._cliff, dtype=bool).reshape(-1)
         return {"start": start > 0, "cliff": cliff, "goal": np.arange(start.size) == start.size - 1}
     return {}
-
-
-GYMNASIUM = Format(
-    "gymnasium",
-    "a Gymnasium environment",
-    "model",
-    reader=lambda env_id, options=None: read_gymnasium(env_id, **(options or {})),  # problem files: one mapping
-    options=("options",),
-    extra="gym",
-    is_file=False,
-)

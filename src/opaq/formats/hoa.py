@@ -26,7 +26,7 @@ import numpy as np
 from opaq.automata.dfa import cover_letters
 from opaq.automata.progression import FALSE, TRUE, Diagrams
 from opaq.errors import BudgetError, Fault, InputError, escape_invisible
-from opaq.formats.format import AUTOMATON_EXAMPLE, Export, Format
+from opaq.formats.format import Export
 from opaq.formats.names import escape_labels, quote, unique_name, unquote
 from opaq.lexer import MAX_DEPTH, InFile, Tokens
 from opaq.model.automaton import Automaton, Edge, Guard, read_guard
@@ -362,7 +362,7 @@ def _check_deterministic(tokens: Tokens, header: _Header, body: _Body, num_state
     return [state for state in range(num_states) if covered[state] != TRUE]
 
 
-def _write_secret(problem: Problem, export: Export) -> str:
+def write_secret(problem: Problem, export: Export) -> str:
     """Return the HOA file of the automaton of a problem's secret. Raises InputError when the secret has none."""
     if not isinstance(problem.secret, Language):
         raise InputError([Fault("secret", "has no automaton", "only languages become HOA files")], problem.name)
@@ -426,14 +426,3 @@ def _text(guard: Guard, index_of: dict[str, int]) -> str:
         texts = [(part.kind in ("label", "not"), _text(part, index_of)) for part in guard.parts]
         return ("&" if guard.kind == "and" else "|").join(text if plain else f"({text})" for plain, text in texts)
     return guard.kind[0]
-
-
-HOA = Format(
-    "hoa",
-    "an automaton",
-    "automaton",
-    (".hoa",),
-    read_hoa,
-    {"automaton": lambda automaton, export: automaton_to_hoa(automaton), "problem": _write_secret},
-    example=AUTOMATON_EXAMPLE,
-)

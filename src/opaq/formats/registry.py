@@ -1,19 +1,27 @@
 """Every file format opaq knows, and the lookup by the ending of a file name.
 
-Each format is described beside its reader and writers; this module imports and lists them. Adding one is a new file
-and its line below, or one `register_format`. The imports are direct, although they add about 0.1 s to `opaq.load`:
-neither `import opaq` nor `opaq --help` reaches this module, and most commands need the larger part of it anyway.
+Formats of opaq itself and of policies are described beside their readers and writers. Those of other tools are
+described here, and their readers and writers are imported when a file needs them. Adding one is a new file and its
+description below, or one `register_format`.
 """
 
 from __future__ import annotations
 
 import os
 
-from opaq.formats import dot, gymnasium, hoa, plain, policies
-from opaq.formats.format import Content, Format
-from opaq.formats.pomdp import reader as pomdp
-from opaq.formats.prism import storm
-from opaq.formats.umb import reader as umb
+from opaq.formats import plain, policies
+from opaq.formats.format import AUTOMATON_EXAMPLE, Content, Format, import_later, model_format
+
+_read_prism = import_later("opaq.formats.prism.storm:read_prism")
+_read_gymnasium = import_later("opaq.formats.gymnasium:read_gymnasium")
+_automaton_to_hoa = import_later("opaq.formats.hoa:automaton_to_hoa")
+_automaton_to_dot = import_later("opaq.formats.dot:automaton_to_dot")
+_mdp_to_dot = import_later("opaq.formats.dot:mdp_to_dot")
+_POMDP_EXAMPLE = """opaq: 1
+pomdp: FILE
+observer: {from: model}                  # the observer sees the model's own observations
+secret: {initial_state: true}
+horizon: 10"""
 
 FORMATS: dict[str, Format] = {}
 
@@ -35,12 +43,58 @@ def register_format(format: Format) -> Format:
 for _format in (
     *(plain.YAML, plain.JSON),
     *(policies.CSV, policies.TXT, policies.SCHEDULER),
-    *(storm.PRISM, storm.JANI, storm.DRN),
-    umb.UMB,
-    pomdp.POMDP,
-    gymnasium.GYMNASIUM,
-    hoa.HOA,
-    dot.DOT,
+    model_format(
+        *("prism", ".prism", ".nm", ".pm", ".sm"),
+        reader=_read_prism,
+        options=("constants", "reward"),
+        extra="storm",
+    ),
+    model_format("jani", ".jani", reader=_read_prism, options=("constants", "reward"), extra="storm"),
+    model_format(
+        *("drn", ".drn"),
+        reader=_read_prism,
+        writers={"policy": policies.write_chain},
+        options=("reward",),
+        extra="storm",
+    ),
+    model_format(
+        *("umb", ".umb"),
+        reader=import_later("opaq.formats.umb.reader:read_umb"),
+        writers={
+            "problem": import_later("opaq.formats.umb.writer:write_problem"),
+            "model": import_later("opaq.formats.umb.writer:write_model"),
+        },
+        options=("reward",),
+    ),
+    model_format(
+        "pomdp", ".pomdp", reader=import_later("opaq.formats.pomdp.reader:read_pomdp"), example=_POMDP_EXAMPLE
+    ),
+    Format(
+        *("gymnasium", "a Gymnasium environment", "model"),
+        reader=lambda env_id, options=None: _read_gymnasium(env_id, **(options or {})),  # problem files: one mapping
+        options=("options",),
+        extra="gym",
+        is_file=False,
+    ),
+    Format(
+        *("hoa", "an automaton", "automaton", (".hoa",)),
+        reader=import_later("opaq.formats.hoa:read_hoa"),
+        writers={
+            "automaton": lambda automaton, export: _automaton_to_hoa(automaton),
+            "problem": import_later("opaq.formats.hoa:write_secret"),
+        },
+        example=AUTOMATON_EXAMPLE,
+    ),
+    Format(
+        *("dot", "a drawing of an automaton", "automaton", (".dot", ".gv")),
+        reader=import_later("opaq.formats.dot:read_dot"),
+        writers={
+            "automaton": lambda automaton, export: _automaton_to_dot(automaton),
+            "problem": lambda problem, export: _mdp_to_dot(problem.mdp),
+            "model": lambda imported, export: _mdp_to_dot(imported.mdp),
+        },
+        example=AUTOMATON_EXAMPLE,
+    ),
     Format("html", "a web page", "other", (".html",)),
     Format("npz", "a store of arrays", "other", (".npz",)),
     Format("npy", "an array", "other", (".npy",)),

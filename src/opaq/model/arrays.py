@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+_FEW_ENTRIES = 10_000  # of a matrix: products with fewer take less time than to import SciPy's
 _LONGEST = 160  # characters of a repr
 _LONGEST_PART = 40
 
@@ -199,6 +200,10 @@ class SparseRows(ContentEq):
         """Return [row]: the sum over its entries of value times vector [column], added up in their order."""
         return _add_up(self.row_of_entry(), self.values * vector[self.columns], self.num_rows)
 
+    def multiplier(self) -> SparseRows | csr_array:
+        """Return what multiplies many vectors fastest, with the same sums: this, or SciPy's matrix if it is large."""
+        return self if self.values.size <= _FEW_ENTRIES else self.scipy()
+
     @property
     def T(self) -> TransposedRows:  # noqa: N802, as NumPy and SciPy call it
         """The transposed matrix, to be multiplied by a vector."""
@@ -236,6 +241,17 @@ def inner_product(one: FloatArray, other: FloatArray) -> float:
     they keep cores busy for milliseconds after it.
     """
     return float((one * other).sum())
+
+
+def distinct(values: IntArray) -> IntArray:
+    """Return the distinct values, ascending: `np.unique`, which takes thirty times as long for whole numbers.
+
+    values: one axis. Its first call would also import numpy.ma, which takes as long as reading a small problem.
+    """
+    ordered = np.sort(values)
+    first = np.ones(ordered.size, dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
 
 
 def expand_rows(starts: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:

@@ -339,6 +339,8 @@ MASKED = ("has masked entries, which have no value", "fill them, e.g. with array
 
 def is_masked(value: object) -> bool:
     """Return whether a value is a masked array some of whose entries are masked."""
+    if type(value) is np.ndarray or not isinstance(value, np.ndarray):
+        return False  # NumPy imports masked arrays when they are first named, which takes a while
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError, escape_separator, suggestion
-from opaq.model.arrays import ContentEq, FloatArray, IntArray, SparseRows, expand_rows, ints
+from opaq.model.arrays import ContentEq, FloatArray, IntArray, SparseRows, distinct, expand_rows, ints
 from opaq.model.checks import Checked, Checks, ReadOnlyDict
 
 JOINS = "+"
@@ -36,7 +36,7 @@ class Sensor(ContentEq):
     false_alarm: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "covers", ints(np.unique(np.asarray(self.covers, dtype=np.int64))))
+        object.__setattr__(self, "covers", ints(distinct(np.asarray(self.covers, dtype=np.int64).reshape(-1))))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

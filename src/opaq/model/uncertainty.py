@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 
 from opaq.errors import Fault, InputError, describe_value, is_number
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, distinct, floats
 
 Compiled = Literal["opacity", "guess_error", ""]
 
@@ -77,7 +77,7 @@ class MassRows:
         lengths = np.diff(np.append(first, order.size))
         widths = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
         blocks = []
-        for width in np.unique(widths):
+        for width in distinct(widths):
             chosen = np.flatnonzero(widths == width)
             for part in np.array_split(chosen, -(-chosen.size * int(width) // _ENTRIES_PER_BLOCK)):
                 columns = np.arange(width)[None, :]

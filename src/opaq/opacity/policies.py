@@ -109,13 +109,13 @@ def _best_for_ever(process: HiddenProcess) -> FloatArray:
     from scipy.sparse.linalg import splu
 
     choices, payoff = StateActions.of(process), process.payoffs[0]
-    paid, states = choices.paid(payoff), process.num_states
+    paid, ahead, states = choices.paid(payoff), choices.ahead, process.num_states
     head = choices.first - process.row_start[process.row]
     slots = choices.greedy(paid)
     for _ in range(_MOST_ROUNDS):
-        system = eye_array(states, format="csc") - payoff.discount * choices.ahead[head + slots].tocsc()
+        system = eye_array(states, format="csc") - payoff.discount * ahead[head + slots].tocsc()
         value = splu(system.tocsc()).solve(paid[head + slots])
-        values = paid + payoff.discount * (choices.ahead @ value)
+        values = paid + payoff.discount * (ahead @ value)
         if float((choices.best(values) - value).max()) <= _SETTLED * float(np.abs(value).max()):
             break
         slots = choices.greedy(values)

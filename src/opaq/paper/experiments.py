@@ -440,9 +440,10 @@ def soft_policy(
     if process.num_rows != process.num_states:
         raise BudgetError("soft value iteration needs one policy row a product state; condition on more")
     choices = StateActions.of(process)
+    moves = choices.moves.multiplier()
     paid, value = choices.paid(process.payoffs[0]), np.zeros(process.num_states)
     for _ in range(100_000):
-        quality = paid + discount * (choices.ahead @ value)
+        quality = paid + discount * (moves @ value)
         top = choices.best(quality)
         counts = np.diff(np.append(choices.first, quality.size))
         weights = np.exp((quality - np.repeat(top, counts)) / temperature)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import Fault, Faults, InputError, InvariantError, check_types, list_names
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, indices, ints
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, distinct, expand_rows, floats, indices, ints
 from opaq.model.conditions import BeliefGraph, KeyPart, Memory
 from opaq.model.mdp import MDP
 from opaq.model.policy import Policy, PolicyClass, RowKey, check_policy_class, row_name
@@ -259,7 +259,7 @@ def _policy_rows(
     Raises InputError when states that enable different actions would share a row.
     """
     stacked = np.stack(nodes, axis=1) if nodes else np.zeros((state.size, 1), dtype=np.int64)
-    distinct, example, of_state = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
+    cases, example, of_state = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
     of_state = of_state.reshape(-1)
     representative = state[example]
     _check_same_actions(mdp, state, representative[of_state])
@@ -268,7 +268,7 @@ def _policy_rows(
     rank = np.arange(mdp.num_choices) - np.repeat(mdp.choice_start[:-1], counts)
     keys: tuple[RowKey, ...] = ((),)
     if nodes:
-        keys = tuple(tuple(word(node) for word, node in zip(words, row, strict=True)) for row in distinct.tolist())
+        keys = tuple(tuple(word(node) for word, node in zip(words, row, strict=True)) for row in cases.tolist())
     row_start = np.concatenate(([0], np.cumsum(counts[representative])))
     return _PolicyRows(keys, of_state, row_start, mdp.choice_action[choice], rank)
 
@@ -278,9 +278,10 @@ def _check_same_actions(mdp: MDP, states: IntArray, representatives: IntArray) -
 
     states, representatives: [product state] -> model state, and that of the first product state of the same row.
     """
-    pairs = np.unique(np.stack([states, representatives], axis=1), axis=0)
+    differ = states != representatives
+    pairs = distinct(states[differ] * mdp.num_states + representatives[differ])
     faults = Faults()
-    for state, other in pairs[pairs[:, 0] != pairs[:, 1]].tolist():
+    for state, other in zip(*(part.tolist() for part in divmod(pairs, mdp.num_states)), strict=True):
         if not np.array_equal(_enabled_actions(mdp, state), _enabled_actions(mdp, other)):
             names = f"'{mdp.states[state]}' and '{mdp.states[other]}'"
             faults.error(
@@ -342,8 +343,8 @@ def _assemble(
 
 def _sum_by_state(states: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return the distinct states, ascending, and the sum of the values of each."""
-    distinct, inverse = np.unique(states, return_inverse=True)
-    return distinct, np.bincount(inverse.reshape(-1), weights=values, minlength=distinct.size).astype(np.float64)
+    different, inverse = np.unique(states, return_inverse=True)
+    return different, np.bincount(inverse.reshape(-1), weights=values, minlength=different.size).astype(np.float64)
 
 
 def _find_lasting_secrets(secret: IntArray, edge_start: IntArray, edge_target: IntArray) -> IntArray:
@@ -355,14 +356,14 @@ def _find_lasting_secrets(secret: IntArray, edge_start: IntArray, edge_target: I
     num_states = secret.size
     owner, entry = expand_rows(edge_start, np.arange(num_states))
     target, lasting = edge_target[entry], np.full(num_states, FOR_EVER)
-    wave, steps = np.unique(owner[secret[owner] != secret[target]]), 0
+    wave, steps = distinct(owner[secret[owner] != secret[target]]), 0
     if not wave.size:
         return lasting
     backwards = SparseRows.from_entries(target, owner, np.ones(owner.size), shape=(num_states, num_states))
     while wave.size:
         lasting[wave] = steps
         before = backwards.columns[expand_rows(backwards.starts, wave)[1]]
-        wave, steps = np.unique(before[lasting[before] == FOR_EVER]), steps + 1
+        wave, steps = distinct(before[lasting[before] == FOR_EVER]), steps + 1
     return lasting
 
 
@@ -474,10 +475,10 @@ def possible_secrets(product: Product) -> tuple[str, ...]:
         if work > _MOST_WORK:
             return product.secret_values
         reached = after
-    return tuple(product.secret_values[value] for value in np.unique(process.secret[reached]))
+    return tuple(product.secret_values[value] for value in distinct(process.secret[reached]))
 
 
 def _next_states(product: Product, states: IntArray) -> IntArray:
     """Return the states that can follow some states, ascending."""
     _, edges = expand_rows(product.process.edge_start, states)
-    return np.unique(product.process.edge_target[edges])
+    return distinct(product.process.edge_target[edges])

@@ -160,14 +160,18 @@ class HiddenProcess(ShortRepr):
         """Number of policy rows."""
         return int(self.row_start.size - 1)
 
+    @property
+    def row_sizes(self) -> IntArray:
+        """[row]: how many slots a policy row has."""
+        return self.row_start[1:] - self.row_start[:-1]  # np.diff takes four times as long
+
     def row_of_slot(self) -> IntArray:
         """Return [slot]: the policy row of every slot."""
-        return np.repeat(np.arange(self.num_rows), np.diff(self.row_start))
+        return np.repeat(np.arange(self.num_rows), self.row_sizes)
 
     def uniform(self) -> FloatArray:
         """Return the policy vector [slot] that takes every action of a row with the same probability."""
-        counts = np.diff(self.row_start)
-        return np.repeat(1.0 / counts, counts)
+        return np.repeat(1.0 / self.row_sizes, self.row_sizes)
 
     def softmax(self, theta: Any) -> Any:
         """Return pi = softmax(theta) row by row: pi(a | u) = exp(theta[u, a]) / sum over b of exp(theta[u, b]).
@@ -178,9 +182,9 @@ class HiddenProcess(ShortRepr):
         theta = np.asarray(theta)
         real = np.clip(theta.real, -LARGEST_LOGIT, LARGEST_LOGIT)
         logits = real + 1j * theta.imag if np.iscomplexobj(theta) else real
-        heads, counts = self.row_start[:-1], np.diff(self.row_start)
-        weights = np.exp(logits - np.repeat(np.maximum.reduceat(real, heads), counts))
-        return weights / np.repeat(np.add.reduceat(weights, heads), counts)
+        heads, counts = self.row_start[:-1], self.row_sizes
+        weights = np.exp(logits - np.maximum.reduceat(real, heads).repeat(counts))
+        return weights / np.add.reduceat(weights, heads).repeat(counts)
 
     def logits(self, pi: FloatArray) -> FloatArray:
         """Return logits [slot] whose softmax is pi; probability 0 becomes the smallest logit, -700."""
@@ -194,7 +198,7 @@ class HiddenProcess(ShortRepr):
         """
         weighted = pi * slope
         sums = np.add.reduceat(weighted, self.row_start[:-1])
-        return weighted - pi * np.repeat(sums, np.diff(self.row_start))
+        return weighted - pi * sums.repeat(self.row_sizes)
 
     def flow(self, pi: Any) -> Any:
         """Return [edge]: P_pi(x' | x) on every edge, those of the source included. Complex for complex pi."""

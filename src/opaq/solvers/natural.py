@@ -256,7 +256,7 @@ def _advantage(process: HiddenProcess, here: Slopes, slope: FloatArray) -> Float
     0 in rows that are never visited, and at most 10 in size.
     """
     above = _above_mean(process, here.pi, slope)
-    visits = np.repeat(here.visits, np.diff(process.row_start))
+    visits = np.repeat(here.visits, process.row_sizes)
     scaled = np.divide(above, visits, out=np.zeros_like(above), where=visits > 0.0)
     return np.clip(scaled, -_LARGEST_ADVANTAGE, _LARGEST_ADVANTAGE)
 
@@ -264,12 +264,12 @@ def _advantage(process: HiddenProcess, here: Slopes, slope: FloatArray) -> Float
 def _above_mean(process: HiddenProcess, pi: FloatArray, slope: FloatArray) -> FloatArray:
     """Return [slot]: the slope of every action above the mean of its row under the policy."""
     means = np.add.reduceat(pi * slope, process.row_start[:-1])
-    return np.asarray(slope - np.repeat(means, np.diff(process.row_start)))
+    return np.asarray(slope - np.repeat(means, process.row_sizes))
 
 
 def clamp_logits(process: HiddenProcess, theta: FloatArray) -> FloatArray:
     """Return logits of the same policy with the largest of every row 0, and none below -35."""
-    top = np.repeat(np.maximum.reduceat(theta, process.row_start[:-1]), np.diff(process.row_start))
+    top = np.repeat(np.maximum.reduceat(theta, process.row_start[:-1]), process.row_sizes)
     return np.asarray(np.maximum(theta - top, _LOWEST_LOGIT))
 
 

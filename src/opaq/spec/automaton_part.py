@@ -18,9 +18,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from opaq.automata.formula import NotationError, parse_ltlf
-from opaq.automata.regex import parse_regex
-from opaq.automata.translate import language_automaton
 from opaq.errors import BudgetError, Faults, check_types, describe_value
 from opaq.model.automaton import MAX_STATES, Automaton, Edge, Guard, GuardError, check_guards, check_labels, parse_guard
 from opaq.spec.cursor import Cursor, NameTable, Scope, read_with_faults
@@ -151,6 +148,10 @@ def _translate(cursor: Cursor, kind: Literal["ltlf", "regex"], *, minimal: bool)
     Labels that the model does not have are faults, and so is an automaton that grows too large; what its author should
     know (a label that no state carries, a shorter formula) is noted as warnings.
     """
+    from opaq.automata.formula import NotationError, parse_ltlf  # problems without formulas need none of it
+    from opaq.automata.regex import parse_regex
+    from opaq.automata.translate import language_automaton
+
     text = cursor.value
     if not isinstance(text, str):
         return cursor.wrong("text", f"write it in quotes, e.g. {_EXAMPLES[kind]}")

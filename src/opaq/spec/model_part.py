@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opaq.errors import Faults, list_names
-from opaq.model.arrays import FloatArray, IntArray, SparseRows, expand_rows, floats, ints
+from opaq.model.arrays import FloatArray, IntArray, SparseRows, distinct, expand_rows, floats, ints
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MAX_ACTIONS, MAX_STATES, MDP
 from opaq.spec.cursor import Cursor, NameTable, Scope, drop_none, read_with_faults
@@ -503,7 +503,7 @@ def _warn_unreachable(cursor: Cursor, mdp: MDP) -> None:
     while frontier.size:
         _, choices = expand_rows(mdp.choice_start, frontier)
         _, entries = expand_rows(mdp.transitions.starts, choices)
-        followers = np.unique(mdp.transitions.columns[entries])
+        followers = distinct(mdp.transitions.columns[entries])
         frontier = followers[~reached[followers]]
         reached[frontier] = True
     missed = [mdp.states[state] for state in np.flatnonzero(~reached)]

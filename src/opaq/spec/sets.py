@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from opaq.errors import is_int, list_names, suggestion
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, floats, ints
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, distinct, floats, ints
 from opaq.model.checks import MASKED, is_masked
 from opaq.model.secret import StateClasses
 from opaq.spec.cursor import Cursor, NameTable, Scope, cell_name
@@ -76,7 +76,7 @@ def read_states(cursor: Cursor, *, skipped: Collection[str] = ()) -> IntArray | 
     usable = [states for states in sets if states is not None]
     if len(usable) < len(sets) or names.states.index is None:
         return None
-    return ints(np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *usable])))
+    return ints(distinct(np.concatenate([np.zeros(0, dtype=np.int64), *usable])))
 
 
 def read_only_states(cursor: Cursor) -> IntArray | None:

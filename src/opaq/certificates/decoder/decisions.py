@@ -142,15 +142,13 @@ def _uses(windows: Windows, choices: StateActions) -> tuple[IntArray, IntArray, 
 
 def _moves(process: HiddenProcess, choices: StateActions, use_start: IntArray) -> DecisionTable:
     """Return the choices, their outcomes and the emissions as flat arrays. use_start: [pair]."""
-    ahead = choices.ahead
-    ahead.sum_duplicates()
-    emission = process.emission
+    moves, emission = choices.moves, process.emission
     pair_state = emission.row_of_entry()
     return DecisionTable(
         choice_start=np.append(choices.first, choices.state.size),
-        branch_start=np.asarray(ahead.indptr, dtype=np.int64),
-        branch_target=indices(ahead.indices),
-        branch_chance=np.asarray(ahead.data, dtype=np.float64),
+        branch_start=moves.starts,
+        branch_target=indices(moves.columns),
+        branch_chance=moves.values,
         pair_start=emission.starts,
         pair_chance=emission.values,
         pair_state=indices(pair_state),

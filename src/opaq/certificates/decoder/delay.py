@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opaq.certificates.decoder.numbering import distinct, number_distinct
+from opaq.certificates.decoder.numbering import number_distinct
 from opaq.errors import BudgetError
-from opaq.model.arrays import IntArray, SparseRows, expand_rows, floats, indices, ints
+from opaq.model.arrays import IntArray, SparseRows, distinct, expand_rows, floats, indices, ints
 from opaq.product.process import Edges, HiddenProcess, Pairs
 
 MOST_WINDOWS = 400_000

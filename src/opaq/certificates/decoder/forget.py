@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from opaq.certificates.decoder.numbering import distinct
 from opaq.certificates.decoder.sweeps import Sweeper
-from opaq.model.arrays import FloatArray, expand_rows
+from opaq.model.arrays import FloatArray, distinct, expand_rows
 from opaq.product.compile import Product
 
 

@@ -26,10 +26,10 @@ import numpy as np
 
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import ObservationMachine
-from opaq.certificates.decoder.numbering import distinct, number_distinct, number_within
+from opaq.certificates.decoder.numbering import number_distinct, number_within
 from opaq.errors import BudgetError
 from opaq.kernel_cache import inlined, kernel
-from opaq.model.arrays import BoolArray, IndexArray, IntArray, expand_rows, indices
+from opaq.model.arrays import BoolArray, IndexArray, IntArray, distinct, expand_rows, indices
 from opaq.stop import Stop
 
 if TYPE_CHECKING:

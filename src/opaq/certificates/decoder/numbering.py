@@ -11,14 +11,6 @@ _LARGEST_KEY = 2**62
 _FEWEST_SLOTS = 1 << 10  # of a hash table
 
 
-def distinct(values: IntArray) -> IntArray:
-    """Return the distinct values, ascending: `np.unique`, which takes thirty times as long for whole numbers."""
-    ordered = np.sort(values)
-    first = np.ones(ordered.size, dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return ordered[first]
-
-
 def number_distinct(*parts: IntArray) -> tuple[IntArray, IntArray]:
     """Return [case] its number among the distinct combinations of the parts, and [number] the first case that has it.
 

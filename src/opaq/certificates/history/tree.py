@@ -55,8 +55,7 @@ class HistoryChoices:
         """
         choices = StateActions.of(process)
         paid = _paid(choices, requirements)
-        ahead = choices.ahead.tocsr()
-        ahead.sort_indices()
+        ahead = choices.ahead
         emission_class, emission = _emission_classes(process.emission)
         signatures = [paid[choice].tobytes() for choice in range(choices.slot.size)]
         moving = [_row_bytes(ahead, choice) + signatures[choice] for choice in range(choices.slot.size)]

@@ -123,7 +123,6 @@ class Prescriptions:
         choices, process = decisions.choices, decisions.process
         action = product.slot_action[choices.slot]
         ahead = choices.ahead
-        ahead.sort_indices()
         seen: set[tuple[int, bytes, bytes, bytes]] = set()
         distinct = np.zeros(choices.state.size, dtype=np.bool_)
         for choice, state in enumerate(choices.state.tolist()):
@@ -137,7 +136,7 @@ class Prescriptions:
         choice_of = np.full((process.num_states, int(action.max(initial=0)) + 1), -1)
         choice_of[choices.state, action] = np.arange(choices.state.size)
         emitted = np.diff(process.emission.starts)
-        made = choices.ahead @ emitted.astype(np.float64) + np.diff(ahead.indptr)
+        made = ahead @ emitted.astype(np.float64) + np.diff(ahead.indptr)
         keys = np.random.default_rng(0x1EA5).integers(0, 2**63, size=(process.num_states, 2), dtype=np.uint64)
         return cls(
             decisions=decisions,

@@ -93,7 +93,7 @@ class ProgramStack:
         decisions = self.prescriptions.decisions
         process, choices = decisions.process, decisions.choices
         known = dict[int, Values]()
-        ends = np.append(choices.first, choices.state.size)
+        ends, ahead = np.append(choices.first, choices.state.size), choices.ahead
         for time in range(process.horizon, -1, -1):
             stop.check()
             paid = self.prescriptions.paid(time)  # [choice, requirement]
@@ -103,9 +103,9 @@ class ProgramStack:
                 last = self.uncertainty.certain[process.secret] - multipliers @ decisions.finals
                 known[time] = Values(least[best] + last, paid[best] + decisions.finals.T)
                 continue
-            least = least + choices.ahead @ known[time + 1].least
+            least = least + ahead @ known[time + 1].least
             best = _first_least(least, ends)
-            known[time] = Values(least[best], paid[best] + choices.ahead[best] @ known[time + 1].paid)
+            known[time] = Values(least[best], paid[best] + ahead[best] @ known[time + 1].paid)
             if process.horizon - time in self.known:
                 states, program = self.known[process.horizon - time]
                 root, *_ = self.sweep(program, known, multipliers, stop)

@@ -24,7 +24,6 @@ import numpy as np
 
 from opaq.errors import check_path
 from opaq.files import read_bytes
-from opaq.formats.format import model_format
 from opaq.formats.names import unique_name
 from opaq.formats.pomdp.tables import (
     ANY,
@@ -403,11 +402,3 @@ class _Reader:
         if wrong.size:
             finding = f"the probability {values[wrong[0]]:g} is not between 0 and 1"
             self.walk.fail(finding, at=first + int(wrong[0]))
-
-
-_EXAMPLE = """opaq: 1
-pomdp: FILE
-observer: {from: model}                  # the observer sees the model's own observations
-secret: {initial_state: true}
-horizon: 10"""
-POMDP = model_format("pomdp", ".pomdp", reader=read_pomdp, example=_EXAMPLE)

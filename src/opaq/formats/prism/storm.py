@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from opaq.errors import Fault, InputError, check_numbers, check_path, check_types
 from opaq.files import read_bytes
-from opaq.formats.format import Format, model_format
+from opaq.formats.format import Format
 from opaq.formats.names import entry_names
-from opaq.formats.policies import write_chain
+from opaq.formats.registry import FORMATS
 from opaq.formats.umb.reader import deadlock_warning, read_umb
 from opaq.model.arrays import FloatArray, IntArray, floats
 from opaq.model.checks import MAX_REWARD
@@ -158,7 +158,7 @@ def read_prism(
 
 def _format(source: str) -> Format:
     """Return the format that the ending of a file names. Raises InputError when Storm does not read it."""
-    formats = (PRISM, JANI, DRN)
+    formats = [FORMATS[name] for name in ("prism", "jani", "drn")]
     for format in formats:
         if source.lower().endswith(format.endings):
             return format
@@ -329,13 +329,3 @@ def _name_observations(imported: Imported, text: str, constants: Mapping[str, An
         return replace(imported, warnings=(*imported.warnings, Fault("observables", finding)))
     names = entry_names(values, count, prefix="o")
     return replace(imported, observer=Observer(observations=names, emission=imported.observer.emission))
-
-
-def _storm_format(name: str, *endings: str, **others: Any) -> Format:
-    """Return the format of a model that Storm builds; `others` are further fields of Format."""
-    return model_format(name, *endings, reader=read_prism, extra="storm", **others)
-
-
-PRISM = _storm_format("prism", ".prism", ".nm", ".pm", ".sm", options=("constants", "reward"))
-JANI = _storm_format("jani", ".jani", options=("constants", "reward"))
-DRN = _storm_format("drn", ".drn", options=("reward",), writers={"policy": write_chain})

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opaq.errors import Faults, check_numbers, check_path, check_types, list_names
-from opaq.formats.format import model_format
 from opaq.formats.names import distinct, entry_names
 from opaq.formats.umb.archive import (
     INDEX,
@@ -33,7 +32,7 @@ from opaq.formats.umb.archive import (
     read_archive,
     valuations,
 )
-from opaq.formats.umb.writer import induced_chain, unfold_observer, write_model, write_problem, write_umb
+from opaq.formats.umb.writer import induced_chain, unfold_observer, write_umb
 from opaq.model.arrays import SLACK, FloatArray, IntArray, SparseRows, floats, frozen, ints, normalise_rows
 from opaq.model.checks import MAX_REWARD
 from opaq.model.mdp import MDP, Imported
@@ -416,8 +415,3 @@ def _observation_names(reading: Reading, count: int) -> tuple[str, ...]:
     if mapping(reading, reading.index, "file-data").get("tool") == "Storm":
         return entry_names({}, count, prefix="o")
     return entry_names(valuations(reading, "observations", count), count, prefix="o")
-
-
-UMB = model_format(
-    "umb", ".umb", reader=read_umb, writers={"problem": write_problem, "model": write_model}, options=("reward",)
-)
