@@ -59,11 +59,15 @@ def test_the_variables_that_scripts_read_are_explained() -> None:
     assert {name for name in read if f"`{name}" not in section("Tests")} == set()
 
 
+def is_module(path: Path) -> bool:
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_the_walk_names_what_there_is(name: str) -> None:
     parts, depth = name.split("."), 1
     thing = import_module(f"opaq.{parts[0]}")
-    while depth < len(parts) and (SOURCE.joinpath(*parts[: depth + 1]).with_suffix(".py")).is_file():
+    while depth < len(parts) and is_module(SOURCE.joinpath(*parts[: depth + 1])):
         depth += 1
         thing = import_module(".".join(["opaq", *parts[:depth]]))
     for part in parts[depth:]:
