@@ -106,6 +106,24 @@ def test_small_levels_are_the_same_one_by_one_together_and_in_too_little_room(
         assert all(np.array_equal(single, other) and single.dtype == other.dtype for other in others)
 
 
+@pytest.mark.parametrize("samples", [0, 40])
+def test_levels_that_fill_their_room_to_the_last_node_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, samples: int
+) -> None:
+    process = compile_problem(load_problem("grid-last-state-4")).process
+    pi = process.softmax(np.random.default_rng(0).normal(size=process.num_slots))
+
+    def make() -> Graph:
+        rng = np.random.default_rng(4) if samples else None
+        return unroll(Chain.of(process, pi), steps=8, early=True, keep=True, samples=samples, rng=rng)
+
+    usual = make()
+    for room in range(sum(level.nodes.mass.size for level in usual.levels)):  # some of which are filled to the end
+        monkeypatch.setattr(expansion, "_LEAST_KEPT_NODES", room)
+        for single, other in zip(arrays(usual), arrays(make()), strict=True):
+            assert np.array_equal(single, other), room
+
+
 def test_figures_and_slopes_do_not_depend_on_threads(split_levels: SplitLevels) -> None:
     process, rng = grid().process, np.random.default_rng(3)
     theta, direction = rng.normal(size=(2, process.num_slots))

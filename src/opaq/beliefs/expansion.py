@@ -563,7 +563,8 @@ def _run(
             )
             sizes = (used + 1, made.start[used], made.start[used], *[used] * 6)
             for old, longer, size in zip(made, larger, sizes, strict=True):
-                longer[:size] = old[:size]
+                written = old[:size]  # the end of a level that filled all the room is beyond the arrays of nodes
+                longer[: written.shape[0]] = written
             now, made = (larger if flat else now), larger
         if table.size < 4 * made.mass.size:
             table = _new_table(made)
