@@ -20,7 +20,7 @@ from opaq.solvers.objective import Objective
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import class_name, coarser_classes, contains, parse_class
 from opaq.solvers.solve import solve, solve_class
-from opaq.solvers.starts import make_starts, plan_cuts
+from opaq.solvers.starts import approach_policy, find_feasible_policy, make_starts, plan_cuts
 from opaq.solvers.strategy import Status
 from opaq.stop import Stop
 from random_problems import random_problem
@@ -124,13 +124,27 @@ def test_a_graph_whose_beliefs_weigh_alike_is_climbed_whole_or_sampled(monkeypat
     whole = plan_cuts(process, budget=budget, stop=Stop())
     assert whole.whole
     assert not whole.thin
-    assert whole.cuts == (budget, budget, budget)
+    assert whole.cuts == (budget, budget)
     few = plan_cuts(process, budget=Budget(nodes=100), stop=Stop())
     assert not few.whole
     assert few.thin
     usual = solve(problem, conditions="state", sequences=0)
     assert usual.gradients == "exact"
     assert value(usual) >= 0.92
+
+
+def test_a_policy_that_misses_the_task_is_approached_from_one_that_meets_it() -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    product = compile_problem(problem, parse_class("state", problem))
+    objective = Objective(product, samples=100, budget=Budget(), stop=Stop())
+    aim = product.process.softmax(np.random.default_rng(1).normal(size=product.process.num_slots))
+    meets = find_feasible_policy(objective).pi
+    assert objective.slack_at(aim).min() < 0.0
+    near = approach_policy(objective, aim)
+    assert objective.slack_at(near).min() >= -1e-9
+    assert np.abs(near - aim).sum() < 0.9 * np.abs(meets - aim).sum()
+    past = aim + 0.99 * (near - aim)  # a little nearer it is missed
+    assert objective.slack_at(past).min() < 0.0
 
 
 def test_a_graph_that_does_not_fit_is_climbed_on_its_heaviest_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:

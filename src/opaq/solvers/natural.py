@@ -298,7 +298,8 @@ def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget, ...
     rounds = [NaturalGradient(max_steps=most, calm_gain=_EARLY_GAIN) for most in steps]
     rounds[0] = replace(rounds[0], iterations=_FIRST_ITERATIONS)
     rounds[-1] = replace(rounds[-1], max_steps=_MOST_STEPS, calm_gain=calm_gain)
-    return Plan(tuple(rounds), (first, max(2, first // 2), 2), (first,), cuts, refine, rescue)
+    kept = (first, *[max(2, first // 2), 2][-len(rounds) + 1 :])
+    return Plan(tuple(rounds), kept, (first,), cuts, refine, rescue)
 
 
 def _sampled_plan(first: int, rescue: int, calm_gain: float) -> Plan:

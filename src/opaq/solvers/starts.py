@@ -161,7 +161,7 @@ def add_feasible_start(objective: Objective, begins: list[Start], *, seed: int) 
     replaced = next((begin for begin in reversed(begins) if begin.kind in ("random", "uniform")), None)
     if replaced is None or any(ascent.closest(softmax(begin.theta)).feasible for begin in begins):
         return begins
-    pi = ascent.towards_uniform(find_feasible_policy(objective, seed=seed))
+    pi = ascent.approach(objective.process.uniform(), find_feasible_policy(objective, seed=seed))
     made = Start(replaced.index, "feasible", np.log(np.maximum(pi, _LEAST_PROBABILITY)))
     return [made if begin is replaced else begin for begin in begins]
 
@@ -208,7 +208,7 @@ def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCo
     graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, early=True, budget=cut)
     stop.check()
     lossy = graph.dropped_mass > _MOST_LOST
-    cuts = (budget, budget, budget) if lossy else (cut, cut, budget)
+    cuts = (budget, budget) if lossy else (cut, cut, budget)
     return BeliefCount(beliefs, whole, cuts, thin=lossy and not whole)
 
 
@@ -255,7 +255,15 @@ def find_feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = T
 
 def find_even_policy(objective: Objective, *, seed: int = 0) -> FloatArray:
     """Return a policy vector that meets the task and is as close to uniform as it can be, made in little time."""
-    return _Ascent(objective).towards_uniform(find_feasible_policy(objective, seed=seed, climb=False))
+    return approach_policy(objective, objective.process.uniform(), seed=seed, climb=False)
+
+
+def approach_policy(objective: Objective, aim: FloatArray, *, seed: int = 0, climb: bool = True) -> FloatArray:
+    """Return a policy vector that meets the task and is as close to another as it can be.
+
+    aim: [slot], the other. seed, climb: as of `find_feasible_policy`, from whose policy the way leads to the aim.
+    """
+    return _Ascent(objective).approach(aim, find_feasible_policy(objective, seed=seed, climb=climb))
 
 
 class _Ascent:
@@ -313,16 +321,19 @@ class _Ascent:
                     best, improved = changed, True
         return best
 
-    def towards_uniform(self, result: FeasibilityResult) -> FloatArray:
-        """Return the most even policy vector on the way to the uniform one that still meets the task."""
-        uniform, share, above = self._process.uniform(), 0.0, 1.0
+    def approach(self, aim: FloatArray, result: FeasibilityResult) -> FloatArray:
+        """Return the policy vector on the way from one to an aim [slot] that is nearest to it and meets the task.
+
+        result: where the way begins; where that policy misses the task, it is returned.
+        """
+        share, above = 0.0, 1.0
         for _ in range(20 if result.feasible else 0):
             middle = 0.5 * (share + above)
-            if self.closest((1.0 - middle) * result.pi + middle * uniform).feasible:
+            if self.closest((1.0 - middle) * result.pi + middle * aim).feasible:
                 share = middle
             else:
                 above = middle
-        return (1.0 - share) * result.pi + share * uniform
+        return (1.0 - share) * result.pi + share * aim
 
     def _rise(self, theta: FloatArray, sharpness: float) -> FloatArray:
         """Take steps theta += length x advantage, longer after a success and shorter after a failure."""
