@@ -327,7 +327,7 @@ def _approach(objective: Objective, theta: FloatArray, seed: int) -> FloatArray:
     """Return logits [slot] of a policy that meets the task and is as close to another as it can be, in a second."""
     pi, last = objective.process.softmax(theta), Stop()
     with suppress(StoppedError), last.limit(_JUDGING_SECONDS):
-        pi = approach_policy(replace(objective, stop=last), pi, seed=seed, climb=False)
+        pi = approach_policy(replace(objective, stop=last), pi, seed=seed)
     return objective.process.logits(pi)
 
 

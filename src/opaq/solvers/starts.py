@@ -169,15 +169,21 @@ def add_feasible_start(objective: Objective, begins: list[Start], *, seed: int) 
 def count_beliefs(process: HiddenProcess, *, budget: Budget, stop: Stop) -> tuple[int, int, bool]:
     """Return how many beliefs and entries the graph of some policy has, and whether all of it fits the budget.
 
-    This is what one evaluation costs. The policy is random, but always the same: the graph of the uniform policy is
-    smaller than most by its symmetry. Raises StoppedError when `stop` is requested meanwhile.
+    This is what one evaluation costs. Raises StoppedError when `stop` is requested meanwhile.
     """
-    theta = np.random.default_rng(0).normal(size=process.num_slots)
-    chain = Chain.of(process, process.softmax(theta), stop=stop)
-    graph = unroll(chain, steps=process.horizon, early=True, budget=budget, whole=True)
+    graph = unroll(_random_chain(process, stop), steps=process.horizon, early=True, budget=budget, whole=True)
     stop.check()
     fits = graph.whole and graph.num_entries * _BYTES_PER_ENTRY <= budget.memory
     return graph.num_nodes, graph.num_entries, fits
+
+
+def _random_chain(process: HiddenProcess, stop: Stop) -> Chain:
+    """Return the chain of the policy that graphs are counted at: random, but always the same.
+
+    The graph of the uniform policy is smaller than most by its symmetry.
+    """
+    theta = np.random.default_rng(0).normal(size=process.num_slots)
+    return Chain.of(process, process.softmax(theta), stop=stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +210,7 @@ def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCo
         return BeliefCount(beliefs, True, (), False)
     total = min(_CUT_BELIEFS, _CUT_ENTRIES * beliefs // entries)
     cut = replace(budget, nodes=min(max(total // max(process.horizon, 1), 1), budget.nodes))
-    pi = process.softmax(np.random.default_rng(0).normal(size=process.num_slots))
-    graph = unroll(Chain.of(process, pi, stop=stop), steps=process.horizon, early=True, budget=cut)
+    graph = unroll(_random_chain(process, stop), steps=process.horizon, early=True, budget=cut)
     stop.check()
     lossy = graph.dropped_mass > _MOST_LOST
     cuts = (budget, budget) if lossy else (cut, cut, budget)
@@ -255,15 +260,15 @@ def find_feasible_policy(objective: Objective, *, seed: int = 0, climb: bool = T
 
 def find_even_policy(objective: Objective, *, seed: int = 0) -> FloatArray:
     """Return a policy vector that meets the task and is as close to uniform as it can be, made in little time."""
-    return approach_policy(objective, objective.process.uniform(), seed=seed, climb=False)
+    return approach_policy(objective, objective.process.uniform(), seed=seed)
 
 
-def approach_policy(objective: Objective, aim: FloatArray, *, seed: int = 0, climb: bool = True) -> FloatArray:
-    """Return a policy vector that meets the task and is as close to another as it can be.
+def approach_policy(objective: Objective, aim: FloatArray, *, seed: int = 0) -> FloatArray:
+    """Return a policy vector that meets the task and is as close to another as it can be, made in little time.
 
-    aim: [slot], the other. seed, climb: as of `find_feasible_policy`, from whose policy the way leads to the aim.
+    aim: [slot], the other. seed: as of `find_feasible_policy`, from whose policy the way leads to the aim.
     """
-    return _Ascent(objective).approach(aim, find_feasible_policy(objective, seed=seed, climb=climb))
+    return _Ascent(objective).approach(aim, find_feasible_policy(objective, seed=seed, climb=False))
 
 
 class _Ascent:
