@@ -115,22 +115,46 @@ def test_a_large_graph_is_climbed_cut_by_cut_to_the_whole(monkeypatch: pytest.Mo
     assert value(found) == pytest.approx(value(usual), abs=2e-3)
 
 
-def test_a_graph_whose_beliefs_weigh_alike_is_climbed_whole_or_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = opaq.load_problem("grid-last-state-4")
-    process = compile_problem(problem, parse_class("state", problem)).process
+def lossy_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts_module, "_CHEAP_BELIEFS", 20)
     monkeypatch.setattr(starts_module, "_CUT_BELIEFS", 50)  # four beliefs per level: most of any policy is left out
+
+
+def test_a_graph_whose_beliefs_weigh_alike_is_sampled_and_then_climbed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    process = compile_problem(problem, parse_class("state", problem)).process
+    lossy_cuts(monkeypatch)
     budget = Budget(nodes=200_000)
     whole = plan_cuts(process, budget=budget, stop=Stop())
     assert whole.whole
     assert not whole.thin
-    assert whole.cuts == (budget, budget)
+    assert whole.cuts == (None, None, budget)
     few = plan_cuts(process, budget=Budget(nodes=100), stop=Stop())
     assert not few.whole
     assert few.thin
     usual = solve(problem, conditions="state", sequences=0)
     assert usual.gradients == "exact"
+    assert usual.measurement.opacity.method == "exact"
+    assert {start.standard_error is None for start in usual.starts} == {True, False}  # some ended on samples
     assert value(usual) >= 0.92
+
+
+def test_a_search_that_ends_on_samples_proves_nothing_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    lossy_cuts(monkeypatch)
+    stop, steps = Stop(), list[int]()
+
+    def count(progress: opaq.Progress) -> None:
+        steps.append(progress.index)
+        if len(steps) == 3:
+            stop.request()
+
+    problem = opaq.load_problem("grid-last-state-4")
+    found = solve(problem, conditions="state", sequences=0, stop=stop, on_step=count)
+    assert found.gradients == "sampled"
+    exact = opaq.measure(problem, found.policy).opacity
+    assert found.measurement.opacity.lower <= exact.value + 1e-9
+    assert found.measurement.opacity.upper >= exact.value - 1e-9
+    assert found.optimality is None
 
 
 def test_a_policy_that_misses_the_task_is_approached_from_one_that_meets_it() -> None:

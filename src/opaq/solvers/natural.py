@@ -39,7 +39,9 @@ _LATE = 3.0  # the power of its number by which a step weighs in the average of 
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 _MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
 _FIRST_STEPS, _CUT_STEPS = 2, 24  # of all starts on the smallest cut of a large belief graph, and of the best on each
-_FIRST_ITERATIONS = 10  # of a step of all starts there: a share of the time that ends within a step is lost
+_SAMPLED_STEPS = 30  # of every round before it that climbs samples of such a graph
+_ITERATIONS = 20  # of a step
+_FIRST_ITERATIONS = 10  # of one on samples, and of all starts on a cut: a share that ends within a step is lost
 _RESCUE = 4  # starts that follow where all before have nothing to hide
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 
@@ -78,7 +80,7 @@ class NaturalGradient:
     """
 
     max_steps: int = 100
-    iterations: int = 20  # per step
+    iterations: int = _ITERATIONS  # per step
     first_rate: float = 0.2
     largest_rate: float = 4.0
     momentum: float = 0.8
@@ -241,11 +243,15 @@ _NO_STANDING, _NO_LACKING = np.array([-np.inf, np.inf, -np.inf]), np.array([np.i
 
 
 def refine(state: NaturalState) -> NaturalState:
-    """Return the state that goes on after the belief graph has grown: what was settled may move again."""
+    """Return the state that goes on after the belief graph has grown: what was settled may move again.
+
+    After noisy steps it goes on from their mean.
+    """
     began = np.array([state.iteration, state.iteration], dtype=np.float64)
     again = replace(state, velocity=np.zeros_like(state.velocity), gap=np.inf, idle=0, calm=False, stuck=False)
     rate = max(state.rate, _AGAIN_RATE)
-    return replace(again, rate=rate, standing=_NO_STANDING, lacking=_NO_LACKING, window=began)
+    mean = np.log(np.maximum(state.average, np.exp(_LOWEST_LOGIT)))
+    return replace(again, theta=mean, rate=rate, standing=_NO_STANDING, lacking=_NO_LACKING, window=began)
 
 
 def _advantage(process: HiddenProcess, here: Slopes, slope: FloatArray) -> FloatArray:
@@ -292,11 +298,13 @@ def _plan(request: PlanRequest) -> Plan:
     return Plan(rounds, (first, max(2, (first + 1) // 2), 2), waves, rescue=0 if few else rescue)
 
 
-def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget, ...]) -> Plan:
-    """Plan for a large belief graph: all starts for a few steps on its heaviest beliefs, the best on more of it."""
-    steps = [_FIRST_STEPS + _CUT_STEPS * number for number in range(len(cuts))]
-    rounds = [NaturalGradient(max_steps=most, calm_gain=_EARLY_GAIN) for most in steps]
-    rounds[0] = replace(rounds[0], iterations=_FIRST_ITERATIONS)
+def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget | None, ...]) -> Plan:
+    """Plan for a large belief graph: all starts on its heaviest beliefs or on samples, the best on more of it."""
+    rounds, steps = list[NaturalGradient](), 0
+    for cut in cuts:
+        steps += _SAMPLED_STEPS if cut is None else _CUT_STEPS if rounds else _FIRST_STEPS
+        iterations = _FIRST_ITERATIONS if cut is None or not rounds else _ITERATIONS
+        rounds.append(NaturalGradient(max_steps=steps, iterations=iterations, calm_gain=_EARLY_GAIN))
     rounds[-1] = replace(rounds[-1], max_steps=_MOST_STEPS, calm_gain=calm_gain)
     kept = (first, *[max(2, first // 2), 2][-len(rounds) + 1 :])
     return Plan(tuple(rounds), kept, (first,), cuts, refine, rescue)

@@ -1,9 +1,9 @@
 """Run the starts of a solve: all for a while, the better ones on, more only while the best disagree.
 
 A plan has rounds (solvers that differ in how many steps they take) and waves (groups of starts). Every wave goes
-through all rounds, in each of which only the most promising starts go on; where the belief graph is large, each round
-climbs a larger part of it, as far as time allows. A later wave runs only if the two best starts so far ended at
-different scores: then the best optimum may not have been met yet.
+through all rounds, in each of which only the most promising starts go on. Where the belief graph is large, each round
+climbs a larger part of it, as far as time allows, or the first rounds sample it. A later wave runs only if the two best
+starts so far ended at different scores: then the best optimum may not have been met yet.
 
 An objective, a plan and initial policies come in; the result of every start and the best policy go out. Starts run in
 threads: kernels release Python's lock. Each has random numbers of its own, drawn from the seed and its index, and which
@@ -49,7 +49,7 @@ class RaceResult:
     best: Candidate | None  # None: there was no time for any policy
     trace: tuple[Trace, ...]  # of the start that won
     claimed: Status  # how that start ended
-    budget: Budget | None = None  # of the belief graph in the last round of that start; None: there is no such start
+    budget: Budget | None = None  # of the belief graph in the last round of that start; None: no start, or sampled
     made: Start | None = None  # the start that was made for the task, where none of the others met it
 
 
@@ -103,7 +103,7 @@ class _Race:
         self._folder, self._workers, self._deadline, self._on_step = folder, workers, deadline, on_step
         self._results: dict[int, StartResult] = {}  # by index of the start
         self._finalists: set[int] = set()  # starts that took part in a last round
-        self._used: dict[int, Budget] = {}  # of the last round of every start
+        self._used: dict[int, Budget | None] = {}  # of the last round of every start
         self._budgets = list(plan.budgets[:1])  # of every round of this wave so far
         self._seconds_a_step = 0.0  # in the last round
         self._steps, self._planned = 0, 0
@@ -136,7 +136,7 @@ class _Race:
             clock, made = Deadline(), self._steps
             with self._objective.stop.stage(self._deadline.share(share)):
                 self._results |= {result.index: result for result in _run_jobs(jobs, self._workers, self._note)}
-            self._used |= {job.start.index: job.objective.budget for job in jobs}
+            self._used |= {job.start.index: self._budgets[number] if self._budgets else None for job in jobs}
             self._seconds_a_step = clock.elapsed * min(self._workers, len(jobs)) / max(self._steps - made, 1)
             racing = [begin for begin in racing if self._results[begin.index].traces] or racing[:1]
             if self._objective.stop.requested:
@@ -146,14 +146,15 @@ class _Race:
     def _grow(self, number: int) -> None:
         """Choose the belief graph of a round: as planned, or that of the round before where time is too short for it.
 
-        A step takes about as much longer as its graph is larger.
+        A step takes about as much longer as its graph is larger; steps on samples tell nothing of it.
         """
         if not self._plan.budgets:
             return
         before, planned, left = self._budgets[number - 1], self._plan.budgets[number], self._deadline.left
-        growth = min(planned.nodes / before.nodes, _MOST_GROWTH)
-        fits = left is None or _LEAST_STEPS * growth * self._seconds_a_step <= left
-        self._budgets.append(planned if fits else before)
+        if before is not None and planned is not None and left is not None:
+            growth = min(planned.nodes / before.nodes, _MOST_GROWTH)
+            planned = planned if _LEAST_STEPS * growth * self._seconds_a_step <= left else before
+        self._budgets.append(planned)
 
     def agree(self) -> bool:
         """Return whether the best start is not alone at its optimum, or more starts are no hope: none meets the task.
@@ -182,10 +183,14 @@ class _Race:
         return len(possible_secrets(objective.product)) > 1
 
     def result(self) -> RaceResult:
-        """Return the best of all starts; on equal scores the first."""
+        """Return the best of all starts; on equal scores the first.
+
+        Where some were judged by estimates alone, since they did not go on, they are no match for the others.
+        """
         results = tuple(self._results[index] for index in sorted(self._results) if self._results[index].best)
+        certain = [each for each in results if each.best is not None and each.best.feasible and not each.best.error]
         winner: StartResult | None = None
-        for result in results:
+        for result in certain or results:
             if result.best is not None and result.best.beats(winner.best if winner else None):
                 winner = result
         if winner is None:
@@ -198,7 +203,8 @@ class _Race:
         before = self._results[begin.index].end if begin.index in self._results else None
         objective, plan = self._objective, self._plan
         if plan.budgets:
-            objective = replace(objective, budget=self._budgets[number])
+            budget = self._budgets[number]
+            objective = replace(objective, gradients="sampled") if budget is None else replace(objective, budget=budget)
         return _Job(objective, solver, begin, self._seed, file, before, plan.refine if number else None)
 
     def _has_ended(self, begin: Start) -> bool:

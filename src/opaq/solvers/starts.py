@@ -192,7 +192,7 @@ class BeliefCount:
 
     beliefs: int  # of the graph of some policy: what one evaluation costs
     whole: bool  # whether all of it fits the budget
-    cuts: tuple[Budget, ...]  # of the rounds of a search, growing; () where the whole graph is cheap
+    cuts: tuple[Budget | None, ...]  # of the rounds of a search, growing; None: samples; (): the whole graph is cheap
     thin: bool  # whether even the largest leaves out too much: then runs are sampled
 
 
@@ -202,8 +202,9 @@ def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCo
     A cut keeps the heaviest beliefs of every level, at most 100,000 in all; the last one is the whole budget. Where a
     few beliefs have most of the probability, as on maps, a cut leaves out up to a seventh of a random policy and next
     to nothing of those that a search comes to. Where all beliefs weigh about the same it leaves out most of any policy,
-    and so does one of ten times the size: all beliefs are climbed from the first step on or, where they do not fit,
-    runs are sampled. Raises StoppedError when `stop` is requested meanwhile.
+    and so does one of ten times the size, but a sample tells much of them: a search begins on sampled runs, and goes on
+    to all beliefs at once or, where they do not fit, stays with samples.
+    Raises StoppedError when `stop` is requested meanwhile.
     """
     beliefs, entries, whole = count_beliefs(process, budget=budget, stop=stop)
     if whole and beliefs <= _CHEAP_BELIEFS:
@@ -213,7 +214,7 @@ def plan_cuts(process: HiddenProcess, *, budget: Budget, stop: Stop) -> BeliefCo
     graph = unroll(_random_chain(process, stop), steps=process.horizon, early=True, budget=cut)
     stop.check()
     lossy = graph.dropped_mass > _MOST_LOST
-    cuts = (budget, budget) if lossy else (cut, cut, budget)
+    cuts = (None, None, budget) if lossy else (cut, cut, budget)
     return BeliefCount(beliefs, whole, cuts, thin=lossy and not whole)
 
 

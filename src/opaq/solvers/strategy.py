@@ -103,7 +103,7 @@ class Plan:
     rounds: tuple[Solver, ...]  # the solver of every round, which differ in how many steps they take in all
     kept: tuple[int, ...]  # how many starts take part in every round
     waves: tuple[int, ...]  # how many starts every wave has; later ones run only if the best starts disagree
-    budgets: tuple[Budget, ...] = ()  # of the belief graph in every round, growing; () is that of the objective in all
+    budgets: tuple[Budget | None, ...] = ()  # of the belief graph by round, growing; None: sampled; (): the objective's
     refine: Callable[[Any], Any] | None = None  # makes a solver's state go on after the budget has grown
     rescue: int = 0  # starts of a last wave, which runs only if all before end with nothing to hide though some could
 
@@ -117,7 +117,7 @@ class PlanRequest:
     num_starts: int | None = None  # None: by need
     settings: Mapping[str, Any] = field(default_factory=dict)  # the options that the factory names
     many_optima: bool = False  # whether policies of the class often have several local optima
-    cuts: tuple[Budget, ...] = ()  # growing parts of a belief graph that is too large to begin with; () where it is not
+    cuts: tuple[Budget | None, ...] = ()  # growing parts of a large belief graph, None for samples; () where it is not
     timed: bool = False  # whether a time limit ends the search
 
     @property
