@@ -10,11 +10,12 @@ import pytest
 
 import opaq
 from opaq.beliefs.graph import Budget
-from opaq.certificates.certify import certify
+from opaq.certificates.certify import CertificateSearch, CertificateStart, certify
+from opaq.certificates.decoder import search as search_module
 from opaq.certificates.decoder import sweeps
 from opaq.certificates.decoder.ascent import Ascent, Penalties
 from opaq.certificates.decoder.decisions import Decisions
-from opaq.certificates.decoder.layers import Layers, build_layers
+from opaq.certificates.decoder.layers import Layers, TooLargeError, build_layers
 from opaq.certificates.decoder.machines import (
     Both,
     ObservationMachine,
@@ -26,7 +27,7 @@ from opaq.certificates.decoder.sweeps import Costs, Sweeper
 from opaq.certificates.rounding import outward
 from opaq.errors import BudgetError
 from opaq.model.policy import PolicyClass
-from opaq.stop import Stop, StoppedError
+from opaq.stop import Deadline, Stop, StoppedError
 from random_problems import random_problem
 
 STATE = PolicyClass(("state",))
@@ -153,6 +154,37 @@ def test_machines_that_do_not_fit_are_refused() -> None:
     stop.request()
     with pytest.raises(StoppedError):
         build_layers(decisions, ObservationTree(), memory=1 << 22, stop=stop)
+
+
+def test_what_does_not_fit_foresees_its_size_and_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    decisions = Decisions.of(opaq.compile_problem(opaq.load_problem("grid-last-state-4"), STATE).process)
+    tree, foreseen, sizes = ObservationTree(), list[float](), iter(1 << power for power in range(21, 31))
+    for memory in sizes:  # up to the first that does
+        try:
+            build_layers(decisions, tree, memory=memory, stop=Stop())
+            break
+        except TooLargeError as error:
+            foreseen.append(error.needed / memory)
+    assert min(foreseen) > 1.0
+    assert 0.2 * memory < foreseen[0] * (1 << 21) < 20.0 * memory
+    built = list[int]()
+
+    def count(*given: object, memory: int, stop: Stop) -> Layers:
+        built.append(memory)
+        return build_layers(*given, memory=memory, stop=stop)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(search_module, "build_layers", count)
+    start = CertificateStart.of(
+        opaq.load_problem("grid-last-state-4"), None, None, gap=0.0, deadline=Deadline(10.0), budget=Budget(),
+        stop=Stop(), on_progress=lambda step: None,
+    )  # fmt: skip
+    ladder = CertificateSearch.of(start, aware=True).ladder
+    assert [ladder.climb(tree, deadline=Deadline(1.0), tolerance=1.0, memory=size) for size in (1 << 21, 1 << 21)] == [
+        False,
+        False,
+    ]
+    assert built == [1 << 21]
+    assert ladder.climb(tree, deadline=Deadline(1.0), tolerance=1.0, memory=1 << 30)
 
 
 @pytest.mark.parametrize("value", [0.1, 1.25, 1 / 3, 1e-9, 0.0, 12.3456789])

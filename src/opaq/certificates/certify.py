@@ -71,11 +71,15 @@ STATE_CLASS = PolicyClass(("state",))  # what the bounded policies see at least
 
 DEFAULT_TIME = 60.0  # seconds
 _MOVE_ON = 0.1  # of the gap: a machine on which less than this is left to gain gives way to a finer one
-_SCALES = ((256 << 20, 1_000, 0.3, 0.0), (1 << 30, 8_000, 0.4, 10.0), (4 << 30, 40_000, 0.6, 40.0))
-# bytes, nodes and share of the time of one turn; seconds that must be left, since larger layers take long to build
+_SCALES = (
+    (256 << 20, 1_000, 0.3, 0.0, 5e6),
+    (1 << 30, 8_000, 0.4, 10.0, 25e6),
+    (4 << 30, 40_000, 0.6, 40.0, 25e6),
+)
+# bytes, nodes and share of the time of one turn; seconds that must be left, and bytes at most for each of them, since
+# larger layers take long to build and more rounds to gain anything
 _NO_GAIN = 1e-4  # a longer delay that lowers the bound by less does not pay
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
-_BYTES_A_SECOND = 5e6  # of the time left: what layers of the first scale may take
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
 _SHOWN_SECONDS = 5.0  # for measuring the uniform policy, which is shown where none is given
@@ -617,12 +621,11 @@ class CertificateSearch:
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})
         longest, first = -1, 0  # with the full tree, and with rounded beliefs
-        for memory, nodes, share, least in _SCALES:
+        for memory, nodes, share, least, bytes_a_second in _SCALES:
             if deadline.left is not None:
                 if deadline.left < least:
                     break
-                if not least:  # so that there is some bound soon
-                    memory = min(memory, max(_SMALL, round(_BYTES_A_SECOND * deadline.left)))
+                memory = min(memory, max(_SMALL, round(bytes_a_second * deadline.left)))
             for index in range(len(delays) - 1, longest, -1):
                 count = len(ladder.rungs)
                 yield from self._go_on(
@@ -639,7 +642,7 @@ class CertificateSearch:
                         break
                 if before - ladder.best.bound > _NO_GAIN * max(1.0, abs(before)):
                     first = index
-                elif index > first:
+                elif index > first and not is_trivial(before, self.trivial):
                     break
         while not ladder.settled(self.finest):
             yield BoundTurn("resume", 0.2)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _BYTES_A_CASE = 120  # while a level is put together, per (node, next state, observation)
 _BYTES_AN_ACTION = 8
-_MOST_CASES = 8_000_000  # per level: sorting them takes seconds, in which no stop is noticed
+_MOST_CASES = 24_000_000  # per level: numbering them takes a second or two, in which no stop is noticed
 _COPIES = 10  # of the table of how often actions are taken by time, that a search keeps at once
 
 
@@ -51,6 +51,14 @@ class Layer(NamedTuple):
     next_state: IndexArray  # [next]
     child_start: IntArray  # [next + 1]
     child: IndexArray  # [child]: the entry at the next time, for every observation that the next state can emit
+
+
+class TooLargeError(BudgetError):
+    """Layers do not fit the memory. needed: bytes that they may take, as their levels grow; 0: not known."""
+
+    def __init__(self, message: str, needed: float = 0.0) -> None:
+        super().__init__(message)
+        self.needed = needed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,9 +104,8 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
     """Build the layers of everything that is reachable under some policy.
 
     decisions: states, actions and emissions. machine: what the decoder remembers of the observations.
-    memory: bytes that may be used, the tables of a search included. Raises BudgetError when they do not do,
-        StoppedError
-    when `stop` is requested.
+    memory: bytes that may be used, the tables of a search included.
+    Raises TooLargeError when they do not do, StoppedError when `stop` is requested.
     """
     table = 8 * _COPIES * (decisions.process.horizon + 1) * decisions.use_choice.size
     builder = _LayerBuilder(decisions, machine, memory, stop, used=table)
@@ -139,6 +146,8 @@ class _LayerBuilder:
     memory: int
     stop: Stop
     used: int = 0
+    cases: int = 1  # of the level before
+    growth: float = 1.0  # from the one before that to it
 
     def first(self) -> tuple[_Nodes, IntArray]:
         """Return the level after the first observation, and [(start state, observation)] -> its entry."""
@@ -155,9 +164,11 @@ class _LayerBuilder:
         """
         self.stop.check()
         moves, process = self.decisions.moves, self.decisions.process
-        next_node, next_state = self._ahead(nodes)
+        levels = process.horizon - 1 - time
+        next_node, next_state = self._ahead(nodes, levels)
         owner, pair = expand_rows(moves.pair_start, next_state)
-        self.check(pair.size)
+        self.check(pair.size, levels=levels)
+        self.cases, self.growth = pair.size, pair.size / self.cases
         observation = process.emission.columns[pair]
         source = next_node[owner]
         codes = self._read(time + 1, nodes.codes[source], observation)
@@ -176,13 +187,17 @@ class _LayerBuilder:
         self.check(0)
         return layer, after
 
-    def check(self, cases: int) -> None:
+    def check(self, cases: int, *, levels: int = 0) -> None:
         """Refuse what does not fit before memory is taken for it.
 
-        cases: how many (node, next state, observation) are about to be sorted. Raises BudgetError.
+        cases: how many (node, next state, observation) are about to be numbered. levels: how many follow; they are
+        expected to grow as this one has, or the one before it. Raises TooLargeError.
         """
         if cases > _MOST_CASES or self.used + cases * _BYTES_A_CASE > self.memory:
-            raise BudgetError(f"the machine '{self.name}' needs more than the {self.memory:,} bytes it may use")
+            growth = max(cases / self.cases, self.growth, 1.0)
+            needed = self.used + cases * growth**levels * _BYTES_A_CASE
+            text = f"the machine '{self.name}' needs more than the {self.memory:,} bytes it may use"
+            raise TooLargeError(text, math.inf if cases > _MOST_CASES else needed)
 
     def menus(self, pair: IntArray) -> IntArray:
         """Return [entry + 1]: where the actions of every entry begin. pair: [entry]."""
@@ -257,12 +272,15 @@ class _LayerBuilder:
         chosen = _Places(codes[example], observation[example], settled[example], waiting[example], secret[example])
         return number, chosen, end[example]
 
-    def _ahead(self, nodes: _Nodes) -> tuple[IntArray, IntArray]:
-        """Return [next] node and [next] state: every (node, state that may come next), ascending."""
+    def _ahead(self, nodes: _Nodes, levels: int) -> tuple[IntArray, IntArray]:
+        """Return [next] node and [next] state: every (node, state that may come next), ascending.
+
+        levels: how many follow the next one.
+        """
         process = self.decisions.process
         node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
         state = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
-        self.check(int(np.diff(process.edge_start)[state].sum()))
+        self.check(int(np.diff(process.edge_start)[state].sum()), levels=levels)
         owner, edge = expand_rows(process.edge_start, state)
         reached = distinct(node[owner] * process.num_states + process.edge_target[edge])
         return reached // process.num_states, reached % process.num_states

@@ -16,7 +16,7 @@ from opaq.beliefs.returns import start_distribution
 from opaq.certificates.decoder.ascent import Ascent, Penalties, Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.delay import MOST_WINDOWS
-from opaq.certificates.decoder.layers import Layers, build_layers
+from opaq.certificates.decoder.layers import Layers, TooLargeError, build_layers
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.sweeps import Sweeper
 from opaq.codec import if_known, infinity, key, unless
@@ -32,6 +32,7 @@ _AGREEMENT = 1e-9  # between bounds and measurements
 _ROUNDING = 1e-12  # of the uncertainty of a prior, far above what its sums lose
 _PATIENCE = 2.0  # seconds between reports
 _BYTES_A_WINDOW = 1_000  # the tables of late agents
+_HOPE = 1.5  # times the memory that layers may be expected to take, and are still tried
 _FEWEST_ROUNDS = 3
 _ENOUGH_ROUNDS = 400  # before penalties are worth trying
 _FIRST_SHARE = 0.4  # of a machine's time for agents that see the observations, where the others are bounded after them
@@ -91,6 +92,7 @@ class BoundSearch:
     newest: Ascent | None = None  # the one that was begun last
     _best_ascent: Ascent | None = None  # the one that gave the best bound
     _late: Decisions | None = None  # of an agent that sees the observations with a delay
+    _needed: dict[tuple[str, int], float] = field(default_factory=dict)  # [machine, delay]: bytes, where it did not fit
     _clock: Deadline = field(default_factory=Deadline)  # of the whole search, without a limit
     _reported: Deadline | None = None  # since the last report
 
@@ -137,12 +139,18 @@ class BoundSearch:
         memory: bytes that the machine's layers may take, at most those of the whole search.
         delay: after how many steps the agent sees an observation; with one, only policies that do not see the
             observations are bounded, and no penalties are needed.
-        Returns False when the machine does not fit the memory. Raises StoppedError when the stop is requested.
+        Returns False when the machine does not fit the memory, or is not expected to: with less it did not by far.
+        Raises StoppedError when the stop is requested.
         """
-        most = min(memory or self.memory, self.memory)
+        most, question = min(memory or self.memory, self.memory), (machine.name, delay)
+        if self._needed.get(question, 0.0) > _HOPE * most:
+            return False
         try:
             decisions = self._decide_late(delay, most)
             layers = build_layers(decisions, machine, memory=most, stop=self.stop)
+        except TooLargeError as error:
+            self._needed[question] = error.needed
+            return False
         except BudgetError:
             return False
         penalties = Penalties.of(decisions) if delay == 0 and not self.aware else None
