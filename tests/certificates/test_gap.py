@@ -10,6 +10,7 @@ import pytest
 
 import opaq
 from commands import opaq_command
+from opaq.certificates import gap as gap_module
 from opaq.certificates.certify import CertificateStatus
 from opaq.certificates.gap import Gap, _GapSearch, larger_classes
 from opaq.opacity.amount import Amount
@@ -177,3 +178,16 @@ def test_what_is_proven_of_a_policy_is_not_given_up_for_an_estimate() -> None:
     search.stop = stopped
     search._take_if_better(promised)
     assert search._best is best
+
+
+def test_no_search_of_policies_begins_without_time_to_measure_what_it_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = replace(opaq.load_problem("grid-last-state-4"), horizon=6)
+    searched = list[object]()
+    monkeypatch.setattr(gap_module, "_FINISHING", math.inf)
+    monkeypatch.setattr(gap_module, "_FINISHING_SHARE", 1.0)
+    monkeypatch.setattr(gap_module, "solve_class", lambda *given, **named: searched.append(given))
+    answer = opaq.solve(problem, gap=0.0, time_limit=4.0, sequences=0)
+    assert not searched
+    assert answer.solution.measurement.feasible
+    assert answer.certificate.bound >= answer.solution.measurement.uncertainty.lower
+    assert answer.solution.status is not Status.COMPLETED  # classes were left out

@@ -76,6 +76,7 @@ _TURN, _LARGE_TURN = 0.15, 0.5  # of the time left, for one turn of the policies
 _COUNTING, _MEASURING = 0.1, 0.1  # of the time left: for counting beliefs, and for measuring a policy for certain
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds
+_FINISHING, _FINISHING_SHARE = 6.0, 0.25  # seconds to judge and measure what the last search found; of all time at most
 _PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
 _SLOW = 1e-5  # bits per second: a side that moves the gap by less stands still
@@ -379,7 +380,7 @@ class _GapSearch:
             return CertificateStatus.GAP
         if bounds.optimum is not None and self._gap_now() <= 1e-4:
             return CertificateStatus.OPTIMUM
-        return CertificateStatus.FINEST
+        return CertificateStatus.TIME if self._classes else CertificateStatus.FINEST
 
     def _gap_now(self) -> float:
         """Return the distance of policy and bound that is proven."""
@@ -428,6 +429,7 @@ class _GapSearch:
         self.work = class_name(policy_class)
         turn = _LARGE_TURN if self._large else _TURN
         seconds, starts = max(self.deadline.share(turn) or 0.0, _LEAST_TURN), self.options.starts or 1
+        seconds = min(seconds, max(self._left, _LEAST_TURN))
         options = replace(self.options, sequences=0, conditions=None, memory_nodes=None, starts=starts)
         clock, found = Deadline(seconds), None
         with suppress(BudgetError, StoppedError), self.stop.stage(seconds):
@@ -465,10 +467,18 @@ class _GapSearch:
             self._take(found)
 
     @property
+    def _left(self) -> float:
+        """Return the seconds that are left for searches of policies, what may follow the last one taken off."""
+        left, seconds = self.deadline.left, self.deadline.seconds
+        return math.inf if left is None or seconds is None else left - min(_FINISHING, _FINISHING_SHARE * seconds)
+
+    @property
     def _more_policies(self) -> bool:
-        """Return whether there is a class to search, or the late agent has become better since its policy was taken."""
+        """Return whether there is time, and a class to search or a late agent that has become better since its turn."""
         newest = self._bounds.ladder.newest
         better = newest is not None and newest.rounds >= 2 * self._forgotten
+        if self._left < _LEAST_TURN:
+            return False
         return bool(self._classes) or (better and self._best.policy.policy_class in self._searched)
 
     def _forget(self, policy_class: PolicyClass) -> Policy | None:
@@ -534,7 +544,8 @@ class _GapSearch:
             return CertifiedSolution(replace(solution, seconds=self.deadline.elapsed), certificate)
         else:
             ended = Status.INTERRUPTED if self.stop.interrupted else Status.TIME_LIMIT
-            status = ended if self.stop.requested or self.deadline.passed else Status.COMPLETED
+            late = self.stop.requested or self.deadline.passed or certificate.status is CertificateStatus.TIME
+            status = ended if late else Status.COMPLETED
             text = f"{status.value}; the gap asked for was not reached"
             if status is Status.COMPLETED:
                 text = "completed: nothing finer is left to try within the budget; the gap asked for was not reached"
