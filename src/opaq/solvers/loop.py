@@ -47,6 +47,11 @@ class Candidate(ContentEq):
         """Return whether every requirement holds, up to rounding."""
         return bool((self.slack >= 0.0).all())
 
+    @property
+    def is_estimate(self) -> bool:
+        """Return whether the score is an estimate, which proves nothing."""
+        return self.error > 0.0
+
     def beats(self, other: Candidate | None) -> bool:
         """Return whether this is the better answer: feasible, then of higher score, then with less violation.
 

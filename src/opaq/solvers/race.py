@@ -188,7 +188,9 @@ class _Race:
         Where some were judged by estimates alone, since they did not go on, they are no match for the others.
         """
         results = tuple(self._results[index] for index in sorted(self._results) if self._results[index].best)
-        certain = [each for each in results if each.best is not None and each.best.feasible and not each.best.error]
+        certain = [
+            each for each in results if each.best is not None and each.best.feasible and not each.best.is_estimate
+        ]
         winner: StartResult | None = None
         for result in certain or results:
             if result.best is not None and result.best.beats(winner.best if winner else None):

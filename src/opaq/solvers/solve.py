@@ -280,7 +280,7 @@ def finish_search(search: Search, race: RaceResult) -> Verdict:
     meanwhile, nothing more is tried.
     """
     objective = replace(search.objective, budget=race.budget or search.objective.budget)
-    if race.best is not None and race.best.error > 0.0:  # then all are judged by samples
+    if race.best is not None and race.best.is_estimate:  # then all are judged by samples
         objective = replace(objective, gradients="sampled")
     best, claimed, stop = race.best, race.claimed, objective.stop
     for begin in search.known:
@@ -378,7 +378,7 @@ def _tighten(measurement: Measurement, candidate: Candidate, objective: Objectiv
     The score of a candidate on a cut belief graph is the certain side of its opacity: a lower bound where as much as
     possible is wanted, an upper one otherwise. A measurement in less time may know less.
     """
-    opacity, guessed = measurement.opacity, candidate.error > 0.0 or objective.gradients == "sampled"
+    opacity, guessed = measurement.opacity, candidate.is_estimate or objective.gradients == "sampled"
     if not _is_opacity(objective.target) or opacity.method == "exact" or guessed:
         return measurement
     bound = abs(candidate.score)
@@ -779,7 +779,7 @@ def _run(
 
 def _gradients_used(search: Search, race: RaceResult, candidate: Candidate) -> GradientsUsed:
     """Return where the gradients of a search came from, in its last round."""
-    if race.best is not None and race.best.error > 0.0:
+    if race.best is not None and race.best.is_estimate:
         return "sampled"
     cut = race.best is not None and candidate.dropped > 0.0
     return "cut" if cut and search.objective.gradients == "exact" else search.objective.gradients

@@ -54,9 +54,9 @@ class Layer(NamedTuple):
 
 
 class TooLargeError(BudgetError):
-    """Layers do not fit the memory. needed: bytes that they may take, as their levels grow; 0: not known."""
+    """Layers do not fit the memory. needed: bytes that they may take, as their levels grow."""
 
-    def __init__(self, message: str, needed: float = 0.0) -> None:
+    def __init__(self, message: str, needed: float) -> None:
         super().__init__(message)
         self.needed = needed
 
