@@ -655,8 +655,11 @@ class CertificateSearch:
             yield BoundTurn("resume", 0.2, thorough=turn.thorough)
 
     def _rounded_beliefs(self, nodes: int) -> Iterator[ObservationMachine]:
-        """Yield rounded beliefs of the policy, then of the uniform one, each with fewer and fewer nodes."""
-        for process, vector, name, _ in reversed(list(self._policies())):
+        """Yield rounded beliefs of the uniform policy, then of the one given, each with fewer and fewer nodes.
+
+        Agents may do anything, and what they can gain from what a machine forgets is least where it was made for none.
+        """
+        for process, vector, name, _ in self._policies():
             for most in (nodes, nodes // 4):
                 width = process.num_observations * process.num_states
                 if most * width <= _LARGEST_TABLE:

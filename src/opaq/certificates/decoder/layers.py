@@ -20,24 +20,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import ObservationMachine
-from opaq.certificates.decoder.numbering import number_distinct, number_within
+from opaq.certificates.decoder.numbering import list_arcs, list_followers, number_distinct, number_targets
 from opaq.errors import BudgetError
 from opaq.kernel_cache import inlined, kernel
-from opaq.model.arrays import BoolArray, IndexArray, IntArray, distinct, expand_rows, indices
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.stop import Stop
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-_BYTES_A_CASE = 120  # while a level is put together, per (node, next state, observation)
+_BYTES_A_CASE = 40  # while a level is put together, per (node, next state, observation)
+_BYTES_A_PLACE = 24  # of what waits at the end: its values in sweeps
 _BYTES_AN_ACTION = 8
-_MOST_CASES = 24_000_000  # per level: numbering them takes a second or two, in which no stop is noticed
+_MOST_CASES = 60_000_000  # per level: numbering them takes a second or two, in which no stop is noticed
 _COPIES = 10  # of the table of how often actions are taken by time, that a search keeps at once
 
 
@@ -51,6 +49,16 @@ class Layer(NamedTuple):
     next_state: IndexArray  # [next]
     child_start: IntArray  # [next + 1]
     child: IndexArray  # [child]: the entry at the next time, for every observation that the next state can emit
+
+
+class Emission(NamedTuple):
+    """What waits at the end emits: where every place leads. The first one gathers entries that are alike by then."""
+
+    kind: IndexArray  # [place]: what it emits
+    child_start: IntArray  # [place + 1]
+    child: IndexArray  # [child]: the place, last the cell, after every observation of the kind
+    shown_start: IntArray  # [kind + 1]
+    chance: FloatArray  # [(kind, observation)]
 
 
 class TooLargeError(BudgetError):
@@ -68,7 +76,7 @@ class Layers:
     machine: str
     layers: tuple[Layer, ...]
     root: IntArray  # [(start state, observation)]: entries at time 0
-    ending: tuple[csr_array, ...]  # chances: from entries of the last layer, emission by emission, to cells
+    ending: tuple[Emission, ...]  # from entries of the last layer, emission by emission, to cells
     cell_start: IntArray  # [end node + 1]
     cell_secret: IntArray  # [cell]
     settled: BoolArray  # [end node]: whether the secret is settled there
@@ -87,17 +95,17 @@ class _Nodes(NamedTuple):
     observation: IntArray  # [node]
     settled: BoolArray  # [node]
     start: IntArray  # [node + 1]
-    pair: IntArray  # [entry]
+    item: IndexArray  # its entries, as pairs; while the last states emit: tails
 
 
-class _Places(NamedTuple):
-    """Where runs stand while the last states emit."""
+class _Shown(NamedTuple):
+    """What the items of nodes may show, by their kind, and what they are after it."""
 
-    codes: IntArray  # [place, part], of the machine
-    observation: IntArray  # [place]
-    settled: BoolArray  # [place]
-    waiting: IntArray  # [place, state]: kinds of the states that are still to emit, the next one first
-    secret: IntArray  # [place]
+    start: IntArray  # [kind + 1]
+    observation: IntArray  # [shown]; the number of observations: none, the node stays as it is
+    target: IntArray  # [shown]
+    value: IntArray  # [shown]: what the secret is settled to then, -1: not
+    num_targets: int
 
 
 def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: int, stop: Stop) -> Layers:
@@ -108,81 +116,70 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
     Raises TooLargeError when they do not do, StoppedError when `stop` is requested.
     """
     table = 8 * _COPIES * (decisions.process.horizon + 1) * decisions.use_choice.size
-    builder = _LayerBuilder(decisions, machine, memory, stop, used=table)
+    moves, process = decisions.moves, decisions.process
+    value, target = process.settled[moves.pair_state], decisions.windows.alike_pair
+    emitted = _Shown(moves.pair_start, process.emission.columns, target, value, target.size)
+    builder = _LayerBuilder(decisions, machine, memory, stop, emitted, used=table)
     builder.check(0)
     nodes, root = builder.first()
     layers = []
-    for time in range(decisions.process.horizon):
+    for time in range(process.horizon):
         layer, nodes = builder.layer(time, nodes)
         layers.append(layer)
     nothing = np.zeros(0, dtype=np.int64)
     ends = np.zeros(nodes.start.size, dtype=np.int64)
-    layers.append(
-        Layer(
-            nodes.start,
-            indices(nodes.pair),
-            builder.menus(nodes.pair),
-            ends,
-            indices(nothing),
-            ends[:1],
-            indices(nothing),
-        )
+    last = Layer(nodes.start, nodes.item, builder.menus(nodes.item), ends, indices(nothing), ends[:1], indices(nothing))
+    ending, nodes, secret = builder.ending(nodes)
+    most_ends = sum(int(np.diff(step.shown_start).max(initial=1)) for step in ending)
+    return Layers(
+        builder.name, (*layers, last), root, ending, nodes.start, secret[nodes.item], nodes.settled, most_ends
     )
-    ending, cell_start, cell_secret, settled = builder.cells(nodes)
-    most_ends = sum(int(np.bincount(step.indices).max(initial=1)) for step in ending)
-    return Layers(builder.name, tuple(layers), root, ending, cell_start, cell_secret, settled, most_ends)
 
 
 @dataclass(slots=True)
 class _LayerBuilder:
     """Puts levels together, one after the other, within a budget of memory.
 
-    A *case* is (node, next state, observation that it emits): the machine steps once per case, and cases that come to
-    the same code, observation and state are one entry of the next level.
+    A *case* is (node, next state, observation that it emits). Its *arc* is (node, observation): the machine steps once
+    per arc, and cases that come to the same code, observation and state are one entry of the next level.
     """
 
     decisions: Decisions
     machine: ObservationMachine
     memory: int
     stop: Stop
+    emitted: _Shown  # by states
     used: int = 0
     cases: int = 1  # of the level before
     growth: float = 1.0  # from the one before that to it
 
     def first(self) -> tuple[_Nodes, IntArray]:
         """Return the level after the first observation, and [(start state, observation)] -> its entry."""
-        moves = self.decisions.moves
-        _, pair = expand_rows(moves.pair_start, self.decisions.start_state)
-        observation = self.decisions.process.emission.columns[pair]
-        codes = self._read(0, None, observation)
-        return self._nodes(codes, observation, np.zeros(pair.size, dtype=bool), pair)
+        state = self.decisions.start_state
+        codes = np.zeros_like(self.machine.begin(np.zeros(1, dtype=np.int64)))
+        source = _Nodes(codes, np.zeros(1, np.int64), np.zeros(1, bool), np.array([0, state.size]), indices(state))
+        nodes, _, child = self._advance(0, source, source.start, source.item, self.emitted)
+        return nodes, child.astype(np.int64)
 
     def layer(self, time: int, nodes: _Nodes) -> tuple[Layer, _Nodes]:
         """Return the level of some nodes, and the nodes after it.
 
         time: of the level. nodes: its nodes, with their entries. Raises BudgetError or StoppedError as `build_layers`.
         """
-        self.stop.check()
         moves, process = self.decisions.moves, self.decisions.process
         levels = process.horizon - 1 - time
-        next_node, next_state = self._ahead(nodes, levels)
-        owner, pair = expand_rows(moves.pair_start, next_state)
-        self.check(pair.size, levels=levels)
-        self.cases, self.growth = pair.size, pair.size / self.cases
-        observation = process.emission.columns[pair]
-        source = next_node[owner]
-        codes = self._read(time + 1, nodes.codes[source], observation)
-        after, child = self._nodes(codes, observation, nodes.settled[source], pair)
-        num_nodes = nodes.start.size - 1
-        layer = Layer(
-            nodes.start,
-            indices(nodes.pair),
-            self.menus(nodes.pair),
-            np.concatenate(([0], np.cumsum(np.bincount(next_node, minlength=num_nodes)))),
-            indices(next_state),
-            np.concatenate(([0], np.cumsum(np.diff(moves.pair_start)[next_state]))),
-            indices(child),
-        )
+        states, next_start = moves.pair_state[nodes.item], np.zeros(nodes.start.size, dtype=np.int64)
+        most = int(np.diff(process.edge_start)[states].sum())
+        self.check(most, levels=levels)
+        found = np.empty(most, dtype=np.uint32)
+        seen = np.zeros(process.num_states, dtype=np.int64)
+        count = list_followers(nodes.start, states, process.edge_start, process.edge_target, seen, next_start, found)
+        next_state = indices(found[:count])
+        cases = int(np.diff(moves.pair_start)[next_state].sum())
+        self.check(cases, levels=levels)
+        self.cases, self.growth = cases, cases / self.cases
+        after, child_start, child = self._advance(time + 1, nodes, next_start, next_state, self.emitted)
+        layer = Layer(nodes.start, nodes.item, self.menus(nodes.item), next_start, next_state, child_start, child)
         self.used += sum(int(array.nbytes) for array in layer) + _BYTES_AN_ACTION * int(layer.menu_start[-1])
         self.check(0)
         return layer, after
@@ -199,11 +196,10 @@ class _LayerBuilder:
             text = f"the machine '{self.name}' needs more than the {self.memory:,} bytes it may use"
             raise TooLargeError(text, math.inf if cases > _MOST_CASES else needed)
 
-    def menus(self, pair: IntArray) -> IntArray:
+    def menus(self, pair: IndexArray) -> IntArray:
         """Return [entry + 1]: where the actions of every entry begin. pair: [entry]."""
         moves = self.decisions.moves
-        counts = np.diff(moves.choice_start)[moves.pair_state[pair]]
-        return np.concatenate(([0], np.cumsum(counts)))
+        return _starts(np.diff(moves.choice_start)[moves.pair_state[pair]])
 
     @property
     def name(self) -> str:
@@ -211,110 +207,96 @@ class _LayerBuilder:
         delay = self.decisions.windows.delay
         return f"{self.machine.name}, seen {delay} step{'s' * (delay > 1)} late" if delay else self.machine.name
 
-    def _read(self, time: int, codes: IntArray | None, observation: IntArray) -> IntArray:
-        """Return [case, part] the code after what is emitted at a time, which an earlier state may have emitted.
+    def ending(self, nodes: _Nodes) -> tuple[tuple[Emission, ...], _Nodes, IntArray]:
+        """Let the states that wait emit, one after the other.
 
-        codes: [case, part] before it. observation: [case]; without meaning while the agent has seen nothing yet.
+        A *place* is a node and a *tail*: the secret and the kinds of the states that wait, which are all that matters
+        now; in a settled node nothing waits. nodes: of the last level. Returns where entries, then places lead; the end
+        nodes with their cells; and what the secret of a cell's item is.
+        """
+        windows, process = self.decisions.windows, self.decisions.process
+        emission, size = windows.emission, process.num_states
+        quiet = emission.starts.size - 1  # a further kind, which emits nothing
+        starts = np.append(emission.starts, emission.columns.size + 1)
+        columns, chances = np.append(emission.columns, process.num_observations), np.append(emission.values, 1.0)
+        waiting = np.concatenate((windows.waiting, np.full((process.num_secrets, windows.delay), -1)))
+        secret = np.concatenate((process.secret, np.arange(process.num_secrets)))
+        tail, example = number_distinct(secret, *waiting.T)
+        waiting, secret = waiting[example], secret[example]
+        settled = np.repeat(nodes.settled, np.diff(nodes.start))
+        kinds = indices(self.decisions.moves.pair_state[nodes.item] + size * settled)
+        first, follows = np.full(2 * size, quiet), np.concatenate((tail[:size], tail[size + process.secret]))
+        steps = list[Emission]()
+        for step in range(windows.delay + 1):
+            owner, entry = expand_rows(starts, first)
+            never = np.full(owner.size, -1)
+            shown = _Shown(_starts(np.diff(starts)[first]), columns[entry], follows[owner], never, secret.size)
+            self.check(int(np.diff(shown.start)[kinds].sum()))
+            nodes, child_start, child = self._advance(process.horizon + step, nodes, nodes.start, kinds, shown)
+            steps.append(Emission(kinds, child_start, child, shown.start, chances[entry]))
+            self.used += sum(int(array.nbytes) for array in steps[-1]) + _BYTES_A_PLACE * kinds.size
+            if step < windows.delay:
+                kinds, first = nodes.item, np.where(waiting[:, 0] < 0, quiet, waiting[:, 0])
+                follows, example = number_distinct(secret, *waiting[:, 1:].T)
+                waiting, secret = waiting[example, 1:], secret[example]
+        return tuple(steps), nodes, secret
+
+    def _advance(
+        self, time: int, nodes: _Nodes, item_start: IntArray, kinds: IndexArray, shown: _Shown
+    ) -> tuple[_Nodes, IntArray, IndexArray]:
+        """Return the nodes after some items have shown something, [item + 1] where their cases begin, [case] -> item.
+
+        time: of what is shown. item_start: [node + 1], kinds: [item]; what comes next in the nodes, or is there. A node
+        is settled where it was, or where all its items settle the secret to one value; its code is then 0, so that all
+        settled nodes with the same observation are one.
+        """
+        self.stop.check()
+        child_start = _starts(np.diff(shown.start)[kinds])
+        cases, silent = int(child_start[-1]), self.decisions.process.num_observations
+        case_arc, case_target = np.empty((2, cases), dtype=np.uint32)
+        arcs = np.empty((min(cases, nodes.settled.size * (silent + 1)), 5), dtype=np.int64)
+        last_arc = np.zeros((silent + 1, 2), dtype=np.int64)
+        count = list_arcs(item_start, kinds, *shown[:4], last_arc, arcs, case_arc, case_target)
+        source, observation, sizes, least, most = arcs[:count].T
+        told = observation < silent
+        codes, settled = nodes.codes[source], nodes.settled[source]
+        codes[told] = self._read(time, codes[told], observation[told])
+        observation, codes = (
+            np.where(told, observation, nodes.observation[source]),
+            np.where(settled[:, None], 0, codes),
+        )
+        number, example = _number_nodes(codes, observation, settled)
+        least_of, most_of = least[example], most[example]
+        np.minimum.at(least_of, number, least)
+        np.maximum.at(most_of, number, most)
+        settled = settled[example] | ((least_of == most_of) & (least_of >= 0))
+        codes, observation = np.where(settled[:, None], 0, codes[example]), observation[example]
+        merged, example = _number_nodes(codes, observation, settled)
+        node = merged[number]
+        self.stop.check()
+        order = np.argsort(node, kind="stable")
+        arc_end = np.empty(count, dtype=np.int64)
+        arc_end[order] = _starts(sizes[order])[:-1]
+        seen, start = np.zeros((shown.num_targets, 2), dtype=np.int64), np.zeros(example.size + 1, dtype=np.int64)
+        sorted_case, child, found = np.empty((3, cases), dtype=np.uint32)
+        count = number_targets(order, node, arc_end, case_arc, case_target, sorted_case, seen, child, start, found)
+        after = _Nodes(codes[example], observation[example], settled[example], start, indices(found[:count]))
+        return after, child_start, indices(child)
+
+    def _read(self, time: int, codes: IntArray, observation: IntArray) -> IntArray:
+        """Return [arc, part] the code after what is emitted at a time, which an earlier state may have emitted.
+
+        codes: [arc, part] before it. observation: [arc]; without meaning while the agent has seen nothing yet.
         """
         read = time - self.decisions.windows.delay
         if read < 0:
-            return np.zeros_like(self.machine.begin(np.zeros_like(observation)))
-        return (
-            self.machine.begin(observation)
-            if read == 0 or codes is None
-            else self.machine.step(read, codes, observation)
-        )
+            return np.zeros_like(codes)
+        return self.machine.begin(observation) if read == 0 else self.machine.step(read, codes, observation)
 
-    def cells(self, nodes: _Nodes) -> tuple[tuple[csr_array, ...], IntArray, IntArray, BoolArray]:
-        """Let the states that wait emit, one after the other, and return the secret values that occur per node then.
 
-        nodes: of the last level. Returns the chances of `Layers.ending`, [end node + 1] where its cells begin, [cell]
-        -> secret value and [end node] whether the secret is settled. Entries with the same node, secret value and kinds
-        of states that wait are one from here on; a settled node is an end node as it is.
-        """
-        from scipy.sparse import csr_array
-
-        windows, process = self.decisions.windows, self.decisions.process
-        owner = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
-        window = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
-        places = _Places(
-            nodes.codes[owner], nodes.observation[owner], nodes.settled[owner], windows.waiting[window],
-            process.secret[window],
-        )  # fmt: skip
-        number, places, end = self._merge(places)
-        ending = [csr_array((np.ones(number.size), (number, np.arange(number.size))), shape=(end.size, number.size))]
-        for step in range(windows.delay):
-            self.stop.check()
-            emits = (places.waiting[:, 0] >= 0) & ~places.settled
-            kept, emitting = np.flatnonzero(~emits), np.flatnonzero(emits)
-            position, emitted = expand_rows(windows.emission.starts, places.waiting[emitting, 0])
-            self.check(position.size + kept.size)
-            source = np.concatenate((kept, emitting[position]))
-            chance = np.concatenate((np.ones(kept.size), windows.emission.values[emitted]))
-            codes, observation = places.codes[source], places.observation[source]
-            observation[kept.size :] = windows.emission.columns[emitted]
-            codes[kept.size :] = self._read(process.horizon + 1 + step, codes[kept.size :], observation[kept.size :])
-            count = end.size
-            after = _Places(
-                codes, observation, places.settled[source], places.waiting[source, 1:], places.secret[source]
-            )
-            number, places, end = self._merge(after)
-            ending.append(csr_array((chance, (number, source)), shape=(end.size, count)))
-        cell_start = np.concatenate(([0], np.cumsum(np.bincount(end))))
-        return tuple(ending), cell_start, places.secret, places.settled[cell_start[:-1]]
-
-    def _merge(self, places: _Places) -> tuple[IntArray, _Places, IntArray]:
-        """Return [case] its number among distinct places, these, and [place] the number of its node; by node."""
-        end, _ = _number_nodes(places.codes, places.observation, places.settled)
-        waiting = np.where(places.settled[:, None], -1, places.waiting)
-        number, example = number_within(end, places.secret, *waiting.T)
-        codes, observation, settled, _, secret = places
-        chosen = _Places(codes[example], observation[example], settled[example], waiting[example], secret[example])
-        return number, chosen, end[example]
-
-    def _ahead(self, nodes: _Nodes, levels: int) -> tuple[IntArray, IntArray]:
-        """Return [next] node and [next] state: every (node, state that may come next), ascending.
-
-        levels: how many follow the next one.
-        """
-        process = self.decisions.process
-        node = np.repeat(np.arange(nodes.start.size - 1), np.diff(nodes.start))
-        state = self.decisions.moves.pair_state[nodes.pair].astype(np.int64)
-        self.check(int(np.diff(process.edge_start)[state].sum()), levels=levels)
-        owner, edge = expand_rows(process.edge_start, state)
-        reached = distinct(node[owner] * process.num_states + process.edge_target[edge])
-        return reached // process.num_states, reached % process.num_states
-
-    def _nodes(
-        self, codes: IntArray, observation: IntArray, settled: BoolArray, pair: IntArray
-    ) -> tuple[_Nodes, IntArray]:
-        """Return the distinct nodes and entries among some cases, and the entry of every case.
-
-        codes: [case, part] of the machine. observation: [case]. settled: [case], whether the secret was settled before.
-        pair: [case], the state and its observation. A node is settled where it was, or where all its states settle the
-            secret
-        to one value; its code is then 0, so that all settled nodes with the same observation are one.
-        """
-        codes = np.where(settled[:, None], 0, codes)
-        node, example = _number_nodes(codes, observation, settled)
-        self.stop.check()
-        settled = settled[example] | self._settles(node, pair, example.size)
-        codes, observation = np.where(settled[:, None], 0, codes[example]), observation[example]
-        merged, example = _number_nodes(codes, observation, settled)
-        node, pair = merged[node], self.decisions.windows.alike_pair[pair]
-        entry, first = number_within(node, pair)
-        start = np.concatenate(([0], np.cumsum(np.bincount(node[first], minlength=example.size))))
-        chosen = _Nodes(codes[example], observation[example], settled[example], start, pair[first])
-        return chosen, entry
-
-    def _settles(self, node: IntArray, pair: IntArray, num_nodes: int) -> BoolArray:
-        """Return [node]: whether all its states settle the secret to one value. node, pair: [case]."""
-        value = self.decisions.process.settled[self.decisions.moves.pair_state[pair]]
-        least = np.full(num_nodes, self.decisions.process.num_secrets)
-        most = np.full(num_nodes, -1)
-        np.minimum.at(least, node, value)
-        np.maximum.at(most, node, value)
-        return np.asarray((least == most) & (least >= 0))
+def _starts(counts: IntArray) -> IntArray:
+    """Return [row + 1] where rows begin that have so many entries each."""
+    return np.concatenate(([0], np.cumsum(counts)))
 
 
 def _number_nodes(codes: IntArray, observation: IntArray, settled: BoolArray) -> tuple[IntArray, IntArray]:
@@ -374,16 +356,23 @@ def forward(layer, moves, mass, policy, masses_after, used, ahead, stop):
 
 
 @kernel
-def last_use(layer, moves, mass, policy, used):
-    """Add to how often every (pair, action) is used at the last time: used(x, o, a) += m(x, n) policy(a | x, n).
+def emit(emission, mass, after):
+    """Push masses [place] over an emission: add to `after`, the masses of the places, last the cells, that follow."""
+    kind, child_start, children = emission.kind, emission.child_start, emission.child
+    shown_start, chance = emission.shown_start, emission.chance
+    for place in range(kind.size):
+        first, shown = child_start[place], shown_start[kind[place]]
+        for offset in range(child_start[place + 1] - first):
+            after[children[first + offset]] += mass[place] * chance[shown + offset]
 
-    mass: [entry]. policy: [(entry, action)]. used: [(pair, action)].
-    """
-    entry_pair, menu_start, use_start = layer.pair, layer.menu_start, moves.use_start
-    for entry in range(entry_pair.size):
-        first, menu = menu_start[entry], use_start[entry_pair[entry]]
-        for action in range(menu_start[entry + 1] - first):
-            used[menu + action] += mass[entry] * policy[first + action]
+
+@kernel
+def expect(emission, after, values):
+    """Pull values back over an emission: write the expected values [place] of what is worth `after` one emission on."""
+    kind, child_start, children = emission.kind, emission.child_start, emission.child
+    shown_start, chance = emission.shown_start, emission.chance
+    for place in range(kind.size):
+        values[place] = _expected_value(place, kind, child_start, children, shown_start, chance, after)
 
 
 @inlined

@@ -15,6 +15,7 @@ import numpy as np
 
 from opaq.beliefs.graph import Budget, Chain, Level
 from opaq.beliefs.unroll import unroll
+from opaq.certificates.decoder.numbering import number_distinct, split_points
 from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray, IntArray
 from opaq.product.process import HiddenProcess
@@ -191,16 +192,15 @@ def _table(level: Level, num_observations: int) -> tuple[IntArray, IntArray]:
     return key[order], code[order]
 
 
-_FINEST, _COARSEST = 2.0**40, 1.0  # steps per unit of probability that beliefs are rounded to, from fine to coarse
+_FINEST = 2.0**40  # steps per unit of probability: beliefs that are equal once rounded to them are one
 
 
 def rounded_belief_machine(
     process: HiddenProcess, pi: FloatArray, *, most_nodes: int, name: str, stop: Stop | None = None
 ) -> BeliefMachine:
-    """Return a machine of at most about `most_nodes` nodes per time: the beliefs of a policy, the closest ones merged.
+    """Return a machine of at most `most_nodes` nodes per time: the beliefs of a policy, the closest ones merged.
 
-    Beliefs after every observation are rounded, just so much that few enough are left; merged ones go on as their mean,
-    weighted by probability. Any merging makes a sound machine.
+    Merged beliefs go on as their mean, weighted by probability. Any merging makes a sound machine.
 
     process, pi: as in `belief_machine`; pi is mixed with a little of the uniform policy. name: of the machine.
     Raises StoppedError when `stop` is requested meanwhile.
@@ -226,7 +226,7 @@ def rounded_belief_machine(
         seen = chance[node, observation]
         after = predicted[node] * emission[observation] / seen[:, None]
         weight = mass[node] * seen
-        group = _round_beliefs(after, most_nodes)
+        group = _merge_beliefs(after, weight, most_nodes)
         mass = np.bincount(group, weights=weight).astype(np.float64)
         share = np.divide(weight, mass[group], out=np.zeros_like(weight), where=mass[group] > 0.0)
         gather = csr_array((share, (group, np.arange(group.size))), shape=(mass.size, group.size))
@@ -236,13 +236,24 @@ def rounded_belief_machine(
     return BeliefMachine(name, tuple(keys), tuple(codes), num_observations)
 
 
-def _round_beliefs(beliefs: FloatArray, most: int) -> IntArray:
-    """Return [belief] -> group: beliefs [belief, state] that are equal once rounded, coarsely enough for `most`."""
+def _merge_beliefs(beliefs: FloatArray, weight: FloatArray, most: int) -> IntArray:
+    """Return [belief] -> group, at most `most` of them: equal beliefs in one, and else the closest ones.
+
+    Closeness is that of the roots of probabilities, whose squared distance is about what telling two beliefs apart is
+    worth in bits. beliefs: [belief, state]. weight: [belief], its probability.
+    """
     keys = np.random.default_rng(0x0BAC).integers(1, 2**62, size=beliefs.shape[1], dtype=np.int64)
-    steps = _FINEST
-    while True:
-        hashed = np.rint(beliefs * steps).astype(np.int64) @ keys  # wraps around: a collision merges, which is sound
-        distinct, group = np.unique(hashed, return_inverse=True)
-        if distinct.size <= most or steps <= _COARSEST:
-            return np.asarray(group.reshape(-1))
-        steps /= 2.0 if steps < 2.0**12 else 2.0**6
+    hashed = np.rint(beliefs * _FINEST).astype(np.int64) @ keys  # wraps around: a collision merges, which is sound
+    number, example = number_distinct(hashed)
+    if example.size <= most:
+        return number
+    points, order = np.sqrt(beliefs[example]), np.arange(example.size)
+    bounds, cuts = np.zeros((most, 3), dtype=np.int64), np.zeros((most, 2))
+    count = split_points(
+        points, np.bincount(number, weights=weight), order, bounds, cuts, np.zeros((2, points.shape[1]))
+    )
+    begun = np.zeros_like(order)
+    begun[bounds[1:count, 0]] = 1
+    group = np.empty_like(order)
+    group[order] = np.cumsum(begun)
+    return np.asarray(group[number])

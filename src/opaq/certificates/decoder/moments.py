@@ -89,7 +89,9 @@ def _make_step(decisions: Decisions, layer: Layer, after: Layer | None, *, run: 
     links, link = np.unique(owner[option] * size + target, return_inverse=True)
     entry, target = links // size, links % size
     next_node = np.repeat(np.arange(node.max(initial=0) + 1), np.diff(layer.next_start))
-    ahead = np.searchsorted(next_node * size + layer.next_state, node[entry] * size + target)
+    followers = next_node * size + layer.next_state
+    order = np.argsort(followers)
+    ahead = order[np.searchsorted(followers, node[entry] * size + target, sorter=order)]
     onward = csr_array((moves.branch_chance[branch], (option, link.reshape(-1))), shape=(owner.size, links.size))
     index, pair = expand_rows(moves.pair_start, layer.next_state.astype(np.int64))
     shape = (layer.next_state.size, after.pair.size)

@@ -14,20 +14,18 @@ holds.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
 from opaq.certificates.decoder import layers as kernels
 from opaq.certificates.decoder.decisions import Decisions, DecisionTable
-from opaq.certificates.decoder.layers import Layers
-from opaq.model.arrays import FloatArray, IndexArray, IntArray, expand_rows
+from opaq.certificates.decoder.layers import Layer, Layers
+from opaq.certificates.decoder.numbering import number_distinct
+from opaq.model.arrays import FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.model.uncertainty import Cells, Uncertainty
 from opaq.stop import Stop
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 _CELLS_PER_BLOCK = 1 << 14  # the arrays that costs are computed with stay in the caches of a core
 
@@ -81,11 +79,11 @@ class Sweeper:
     decisions: Decisions
     layers: Layers
     blocks: tuple[_Block, ...]  # all cells
-    origins: tuple[csr_array, ...]  # chances: from cells, emission by emission, back to entries of the last layer
     stop: Stop
     root_weight: FloatArray
-    last_state: IndexArray  # [entry of the last layer]
-    policy: list[FloatArray]  # [time][(entry, action)]
+    acts: tuple[Layer, ...]  # the layers; the last with one entry for all that act alike: the last action hides nothing
+    last_act: IntArray  # [pair] -> entry of the last of them
+    policy: list[FloatArray]  # [time][(entry of `acts`, action)]
     buffer: FloatArray  # [3, state]
 
     @classmethod
@@ -99,10 +97,14 @@ class Sweeper:
         most_actions = int(np.diff(moves.choice_start).max(initial=1))
         buffer = np.zeros((3, max(decisions.process.num_states, most_actions)))
         weight = decisions.start_chance[owner] * moves.pair_chance[pair]
-        last_state, blocks = moves.pair_state[layers.layers[-1].pair], _cut_cells(layers)
-        origins = tuple(step.T.tocsr() for step in reversed(layers.ending))
-        sweeper = cls(decisions, layers, blocks, origins, stop, weight, last_state, [], buffer)
-        sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(layers.layers))]
+        last_act, example = number_distinct(moves.use_start)
+        last = layers.layers[-1]
+        counts = np.diff(moves.choice_start)[moves.pair_state[example]]
+        menu_start = np.concatenate(([0], np.cumsum(counts)))
+        alone = last._replace(node_start=np.array([0, example.size]), pair=indices(example), menu_start=menu_start)
+        acts = (*layers.layers[:-1], alone)
+        sweeper = cls(decisions, layers, _cut_cells(layers), stop, weight, acts, last_act, [], buffer)
+        sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(acts))]
         return sweeper
 
     @property
@@ -118,7 +120,7 @@ class Sweeper:
         """
         decisions = self.decisions
         counts = np.diff(decisions.moves.choice_start)
-        for time, layer in enumerate(self.layers.layers):
+        for time, layer in enumerate(self.acts):
             state = decisions.moves.pair_state[layer.pair]
             first = decisions.moves.use_start[layer.pair]
             owner = np.repeat(np.arange(first.size), counts[state])
@@ -144,7 +146,7 @@ class Sweeper:
     def policy_uniform(self, time: int) -> FloatArray:
         """Return [(entry, action)]: all actions of an entry alike. Raises StoppedError when the stop is requested."""
         self.stop.check()
-        return _uniform(np.diff(self.layers.layers[time].menu_start))
+        return _uniform(np.diff(self.acts[time].menu_start))
 
     def flow(self) -> Flow:
         """Follow the policy forwards and return masses, payoffs and use.
@@ -152,7 +154,12 @@ class Sweeper:
         Raises StoppedError when the stop is requested meanwhile.
         """
         mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size)
-        return Flow(_multiply(self.layers.ending, mass), self._payoffs(mass, used), used)
+        payoffs, ending = self._payoffs(mass, used), self.layers.ending
+        for emission, after in zip_longest(ending, ending[1:]):
+            masses = np.zeros(self.layers.cell_secret.size if after is None else after.kind.size)
+            kernels.emit(emission, mass, masses)
+            mass = masses
+        return Flow(mass, payoffs, used)
 
     def window_use(self) -> FloatArray:
         """Return [time, choice of a window]: how often the policy takes actions, whatever was observed.
@@ -173,7 +180,10 @@ class Sweeper:
         used = np.zeros((self.horizon + 1, num_uses))
         for time in range(self.horizon):
             mass = self._push(time, mass, moves, used[time])
-        kernels.last_use(layers[-1], moves, mass, self.policy[-1], used[-1])
+        by_pair = _sums(layers[-1].pair, mass, moves.pair_state.size)
+        owner, act = expand_rows(self.acts[-1].menu_start, self.last_act)
+        use = np.repeat(moves.use_start, np.bincount(owner)) + act - self.acts[-1].menu_start[self.last_act[owner]]
+        used[-1] = _sums(use, by_pair[owner] * self.policy[-1][act], num_uses)
         return mass, used
 
     def decoder_costs(self, uncertainty: Uncertainty, masses: FloatArray, rounds: int) -> FloatArray:
@@ -198,17 +208,18 @@ class Sweeper:
             thresholds
         are subtracted. Raises StoppedError when the stop is requested meanwhile: the policy is then half improved.
         """
-        soft = self._end(costs)
-        hard, soft_after, hard_after = soft.copy(), soft[:0], soft[:0]
+        ended = self._expect(costs.cells)
+        soft_after = hard_after = ended[:0]
         for time in range(self.horizon, -1, -1):
-            layer, (paid, penalty) = self.layers.layers[time], self._paid(costs, time)
-            if time < self.horizon:
-                soft, hard = np.zeros(layer.pair.size), np.zeros(layer.pair.size)
+            layer, (paid, penalty) = self.acts[time], self._paid(costs, time)
+            soft, hard = np.zeros((2, layer.pair.size))
             if not kernels.improve(
                 layer, self.decisions.moves, paid, penalty, soft_after, hard_after, self.policy[time], step, soft, hard,
                 self.buffer, self.stop.cell(),
             ):  # fmt: skip
                 self.stop.check()
+            if time == self.horizon:
+                soft, hard = (ended + self._end(costs, acts) for acts in (soft, hard))
             soft_after, hard_after = soft, hard
         return float(self.root_weight @ hard_after[self.layers.root])
 
@@ -217,17 +228,16 @@ class Sweeper:
 
         Raises StoppedError when the stop is requested meanwhile.
         """
-        values = self._end(costs)
-        after = values[:0]
+        ended = self._expect(costs.cells)
+        after = ended[:0]
         for time in range(self.horizon, -1, -1):
-            layer, (paid, penalty) = self.layers.layers[time], self._paid(costs, time)
-            if time < self.horizon:
-                values = np.zeros(layer.pair.size)
+            layer, (paid, penalty) = self.acts[time], self._paid(costs, time)
+            values = np.zeros(layer.pair.size)
             if not kernels.maximise(
                 layer, self.decisions.moves, paid, penalty, after, values, self.buffer, self.stop.cell()
             ):
                 self.stop.check()
-            after = values
+            after = ended + self._end(costs, values) if time == self.horizon else values
         return float(self.root_weight @ after[self.layers.root])
 
     def _push(self, time: int, mass: FloatArray, moves: DecisionTable, used: FloatArray) -> FloatArray:
@@ -238,10 +248,21 @@ class Sweeper:
             self.stop.check()
         return after
 
-    def _end(self, costs: Costs) -> FloatArray:
-        """Return [entry of the last layer]: the cost of its cell and what its state pays in the end."""
-        final = self.decisions.final(costs.multipliers)
-        return _multiply(self.origins, costs.cells) + final[self.last_state]
+    def _expect(self, cells: FloatArray) -> FloatArray:
+        """Return [entry of the last layer]: what the cells are worth that it comes to, on average. cells: [cell]."""
+        values = cells
+        for emission in reversed(self.layers.ending):
+            after, values = values, np.empty(emission.kind.size)
+            kernels.expect(emission, after, values)
+        return values
+
+    def _end(self, costs: Costs, acts: FloatArray) -> FloatArray:
+        """Return [entry of the last layer]: what its state pays in the end, and its last action.
+
+        acts: [entry of the last of `acts`], what last actions are worth.
+        """
+        by_pair = acts[self.last_act] + self.decisions.final(costs.multipliers)[self.decisions.moves.pair_state]
+        return np.asarray(by_pair[self.layers.layers[-1].pair])
 
     def _paid(self, costs: Costs, time: int) -> tuple[FloatArray, FloatArray]:
         """Return [choice] what choices pay at a time, by the multipliers, and [(pair, action)] the penalties."""
@@ -259,7 +280,8 @@ class Sweeper:
             return np.zeros(0)
         discounts = decisions.discounts ** np.arange(used.shape[0])[:, None]  # [time, requirement]
         paid = np.einsum("tk,km,tm->k", discounts, decisions.rewards[:, decisions.use_choice], used, optimize=True)
-        final = decisions.finals @ _sums(self.last_state, mass, decisions.process.num_states)
+        last_state = decisions.moves.pair_state[self.layers.layers[-1].pair]
+        final = decisions.finals @ _sums(last_state, mass, decisions.process.num_states)
         return np.asarray(paid + final + decisions.tails[:, decisions.use_choice] @ used[-1])
 
 
@@ -273,13 +295,6 @@ def _cut_cells(layers: Layers) -> tuple[_Block, ...]:
         cells = Cells.of(start[first : end + 1] - span.start, layers.cell_secret[span], layers.settled[first:end])
         blocks.append(_Block(span, cells))
     return tuple(blocks)
-
-
-def _multiply(matrices: tuple[csr_array, ...], vector: FloatArray) -> FloatArray:
-    """Return a vector multiplied by one matrix after the other."""
-    for matrix in matrices:
-        vector = np.asarray(matrix @ vector)
-    return vector
 
 
 def _sums(index: IntArray | IndexArray, weights: FloatArray, size: int) -> FloatArray:
