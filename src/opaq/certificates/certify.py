@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -72,9 +72,8 @@ STATE_CLASS = PolicyClass(("state",))  # what the bounded policies see at least
 DEFAULT_TIME = 60.0  # seconds
 _MOVE_ON = 0.1  # of the gap: a machine on which less than this is left to gain gives way to a finer one
 _SCALES = (
-    (256 << 20, 1_000, 0.3, 0.0, 5e6),
-    (1 << 30, 8_000, 0.4, 10.0, 25e6),
-    (4 << 30, 40_000, 0.6, 40.0, 25e6),
+    (1 << 30, 8_000, 0.5, 0.0, 12e6),
+    (4 << 30, 40_000, 0.6, 20.0, 50e6),
 )
 # bytes, nodes and share of the time of one turn; seconds that must be left, and bytes at most for each of them, since
 # larger layers take long to build and more rounds to gain anything
@@ -620,51 +619,50 @@ class CertificateSearch:
         """
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})
-        longest, first = -1, 0  # with the full tree, and with rounded beliefs
+        tree = rounded = 0  # how many delays, from the shortest on, need not be tried again
         for memory, nodes, share, least, bytes_a_second in _SCALES:
             if deadline.left is not None:
                 if deadline.left < least:
                     break
                 memory = min(memory, max(_SMALL, round(bytes_a_second * deadline.left)))
-            for index in range(len(delays) - 1, longest, -1):
+            turn = BoundTurn("machine", share, ObservationTree(), memory, thorough=False)
+            tree = yield from self._take_longest(turn, delays, tree)
+            for machine in self._rounded_beliefs(nodes) if tree < len(delays) else ():
                 count = len(ladder.rungs)
-                yield from self._go_on(
-                    BoundTurn("machine", share, ObservationTree(), memory, delays[index], thorough=False)
-                )
-                if len(ladder.rungs) > count:  # it fitted
-                    longest = index
-                    break
-            for index in range(max(first, longest + 1), len(delays)):
-                before, count = ladder.best.bound, len(ladder.rungs)
-                for machine in self._rounded_beliefs(nodes):
-                    yield from self._go_on(BoundTurn("machine", share, machine, memory, delays[index], thorough=False))
-                    if len(ladder.rungs) > count:
-                        break
-                if before - ladder.best.bound > _NO_GAIN * max(1.0, abs(before)):
-                    first = index
-                elif index > first and not is_trivial(before, self.trivial):
+                rounded = yield from self._take_longest(replace(turn, machine=machine), delays, max(tree, rounded))
+                if len(ladder.rungs) > count:
                     break
         while not ladder.settled(self.finest):
             yield BoundTurn("resume", 0.2)
 
-    def _go_on(self, turn: BoundTurn) -> Iterator[BoundTurn]:
-        """Yield a turn of a machine and, where it fits, turns that go on with it until little of the gap is left."""
-        count = len(self.ladder.rungs)
-        yield turn
-        while len(self.ladder.rungs) > count and not self.ladder.settled(self.tolerance):
-            yield BoundTurn("resume", 0.2, thorough=turn.thorough)
+    def _take_longest(self, turn: BoundTurn, delays: list[int], first: int) -> Generator[BoundTurn, None, int]:
+        """Yield turns of a machine with the longest delay that fits, and go on with it until little of the gap is left.
+
+        first: how many delays are too short to be tried. Returns how many are from now on.
+        """
+        ladder = self.ladder
+        for index in range(len(delays) - 1, first - 1, -1):
+            count = len(ladder.rungs)
+            yield replace(turn, delay=delays[index])
+            if len(ladder.rungs) > count:  # it fitted
+                while not ladder.settled(self.tolerance):
+                    yield BoundTurn("resume", 0.2, thorough=turn.thorough)
+                return index + 1
+        return first
 
     def _rounded_beliefs(self, nodes: int) -> Iterator[ObservationMachine]:
-        """Yield rounded beliefs of the uniform policy, then of the one given, each with fewer and fewer nodes.
+        """Yield machines of so many rounded beliefs, and of fewer, where they can be made.
 
-        Agents may do anything, and what they can gain from what a machine forgets is least where it was made for none.
+        They are those of the uniform policy: what agents gain from what a machine forgets is least where it was made
+        for none of them.
         """
-        for process, vector, name, _ in self._policies():
-            for most in (nodes, nodes // 4):
-                width = process.num_observations * process.num_states
-                if most * width <= _LARGEST_TABLE:
-                    rounded = f"{name}, rounded to {most:,}"
-                    yield rounded_belief_machine(process, vector, most_nodes=most, name=rounded, stop=self.ladder.stop)
+        process = self.process
+        for most in (nodes, nodes // 4, nodes // 16):
+            if most * process.num_observations * process.num_states <= _LARGEST_TABLE:
+                name = f"beliefs of the uniform policy, rounded to {most:,}"
+                yield rounded_belief_machine(
+                    process, process.uniform(), most_nodes=most, name=name, stop=self.ladder.stop
+                )
 
     def _policies(self) -> Iterator[tuple[HiddenProcess, FloatArray, str, float]]:
         """Yield the policies whose belief graphs are machines: the uniform one, and the one given.

@@ -72,7 +72,7 @@ from opaq.threads import available_cores
 
 # Of the time, for the problem's own class; where that is fine already, and the belief graph large.
 _FIRST_SHARE, _FIRST_LARGE_SHARE = 0.25, 0.6
-_TURN, _LARGE_TURN = 0.15, 0.5  # of the time left, for one turn of the policies; where the belief graph is large
+_TURN, _LARGE_TURN = 0.15, 0.35  # of the time left, for one turn of the policies; where the belief graph is large
 _COUNTING, _MEASURING = 0.1, 0.1  # of the time left: for counting beliefs, and for measuring a policy for certain
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds

@@ -320,7 +320,7 @@ class Uncertainty(ABC):
     def smoothing(self, rounds: int, num_groups: int) -> Smoothing:
         """Return the smoothing of costs after so many rounds of a search; it vanishes as they go on."""
         late = 1.0 / (1.0 + rounds) ** 2
-        return Smoothing(uniform=min(0.03, 30.0 * late), floor=min(1.0, 2000.0 * late) / max(num_groups, 1))
+        return Smoothing(uniform=min(0.03, 3.0 * late), floor=min(0.3, 20.0 * late) / max(num_groups, 1))
 
     def step(self, rounds: int) -> float:
         """Return a step of mirror ascent that is safe: 1 / (smoothness of the smoothed f relative to entropy).

@@ -89,6 +89,7 @@ class Penalties:
 
 _EVERY = 8  # rounds between bounds of the average costs, which take a sweep of their own
 _DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
+_LONGER = 2.0  # than what is safe for runs that all show who they are: noise makes f flatter, and 4 is too much for some
 _CLOSE = 0.01  # how nearly the policy that the bound is compared with must be one of those bounded
 
 
@@ -147,7 +148,7 @@ class Ascent:
         penalty = None if self.penalties is None or self.table is None else self.penalties.centre(self.table)
         costs = Costs(cells, self.multipliers, penalty)
         step = self.uncertainty.step(self.rounds)
-        value = self.sweeper.improve(costs, step / theta)
+        value = self.sweeper.improve(costs, _LONGER * step / theta)
         proof = Proof(_round_bound_up(self.sweeper, costs, value), self.multipliers)
         self._blend(costs)
         if self.rounds % _EVERY == _EVERY - 1:
