@@ -71,7 +71,7 @@ from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.threads import available_cores
 
 # Of the time, for the problem's own class; where that is fine already, and the belief graph large.
-_FIRST_SHARE, _FIRST_LARGE_SHARE = 0.25, 0.6
+_FIRST_SHARE, _FIRST_LARGE_SHARE = 0.12, 0.6
 _TURN, _LARGE_TURN = 0.15, 0.35  # of the time left, for one turn of the policies; where the belief graph is large
 _COUNTING, _MEASURING = 0.1, 0.1  # of the time left: for counting beliefs, and for measuring a policy for certain
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
@@ -79,6 +79,7 @@ _LEAST_TURN = 2.0  # seconds
 _FINISHING, _FINISHING_SHARE = 6.0, 0.25  # seconds to judge and measure what the last search found; of all time at most
 _PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
+_STILL_MOVING = 0.05  # of the gap: a class whose search has moved by more in its second half is gone on with
 _SLOW = 1e-5  # bits per second: a side that moves the gap by less stands still
 _MOST_SLOTS = 300_000  # of a larger class
 _MAX_MEMORY = 4.0  # GiB, for bounds
@@ -440,7 +441,10 @@ class _GapSearch:
             self._take_if_better(found)
         self.stop.check()
         gained = self._best.measurement.beats(best.measurement, margin=_LEAST_GAIN)
-        if self._classes and not (clock.passed and gained):  # it has settled, or time does not help it
+        trace = () if found is None else found.trace
+        moved = trace[-1].value - trace[len(trace) // 2].value if trace else 0.0
+        moving = abs(moved) > _STILL_MOVING * self._distance()
+        if self._classes and not (clock.passed and gained and moving):  # it has settled, or time does not help it
             self._searched.append(self._classes.pop(0))
         return self._more_policies
 

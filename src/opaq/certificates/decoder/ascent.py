@@ -89,7 +89,8 @@ class Penalties:
 
 _EVERY = 8  # rounds between bounds of the average costs, which take a sweep of their own
 _DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
-_LONGER = 2.0  # than what is safe for runs that all show who they are: noise makes f flatter, and 4 is too much for some
+_NO_FALL = 1e-9  # bits: less is rounding, or too little to matter
+_LONGER = 2.0  # than a safe step: where noise hides runs, f is flatter than their relative entropy
 _CLOSE = 0.01  # how nearly the policy that the bound is compared with must be one of those bounded
 
 
@@ -117,6 +118,7 @@ class Ascent:
     most_cost: float = 0.0
     rounds: int = 0
     least: float = math.inf  # the lowest bound of all rounds
+    longer: float = _LONGER  # how many times a safe step
 
     @classmethod
     def of(
@@ -148,17 +150,38 @@ class Ascent:
         penalty = None if self.penalties is None or self.table is None else self.penalties.centre(self.table)
         costs = Costs(cells, self.multipliers, penalty)
         step = self.uncertainty.step(self.rounds)
-        value = self.sweeper.improve(costs, _LONGER * step / theta)
+        value, soft = self.sweeper.improve(costs, self.longer * step / theta)
         proof = Proof(_round_bound_up(self.sweeper, costs, value), self.multipliers)
         self._blend(costs)
         if self.rounds % _EVERY == _EVERY - 1:
             proof = min(proof, self._bound_average(), key=lambda one: one.bound)
         before, self.flow = self.flow, self.sweeper.flow()
         self.average = self.average.mix(self.flow, theta)
+        if self.longer > 1.0:
+            self._shorten(costs, middle, soft, theta)
         self._pull(before.mix(self.flow, 2.0), theta, _DUAL_STEP / step)
         self.rounds += 1
         self.least = min(self.least, proof.bound)
         return proof
+
+    def _shorten(self, costs: Costs, middle: Flow, soft: float, theta: float) -> None:
+        """Make later steps shorter, down to safe ones, where f is less flat than this one took it to be.
+
+        A step is short enough where f of the new average is below its linear form at the middle by at most theta^2 /
+        step times the relative entropy of the new proximal point to the last one; that is theta times what the point
+        has in linear costs beyond the value of the step.
+
+        costs: of the middle, the slopes of f there. soft: the value of the step. theta: the weight of the round.
+        """
+        point, total = self.flow, self.sweeper.total
+        value = costs.cells @ point.masses + costs.multipliers @ point.payoffs
+        if costs.penalty is not None:
+            value += (costs.penalty * point.used).sum()
+        allowed = theta * max(0.0, float(value) - soft)
+        moved = float(costs.cells @ (self.average.masses - middle.masses))
+        fallen = moved - total(self.uncertainty, self.average.masses) + total(self.uncertainty, middle.masses)
+        if fallen > allowed + _NO_FALL:
+            self.longer = max(1.0, self.longer * allowed / fallen)
 
     def _blend(self, costs: Costs) -> None:
         """Add costs to their average, in which later rounds weigh more (as the square of their number)."""

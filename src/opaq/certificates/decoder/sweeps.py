@@ -197,8 +197,8 @@ class Sweeper:
         """Return the uncertainty that the masses [cell] leave, summed over all nodes; no bound depends on it."""
         return sum(uncertainty.total(masses[block.span], block.cells) for block in self.blocks)
 
-    def improve(self, costs: Costs, step: float) -> float:
-        """Take one mirror step of the policy, and return the largest value that any policy reaches with these costs.
+    def improve(self, costs: Costs, step: float) -> tuple[float, float]:
+        """Take one mirror step of the policy; return the largest value of any policy with these costs, and the step's.
 
         The step maximises value - KL(runs of the new policy | runs of the old one) / step, which one sweep does:
 
@@ -221,7 +221,8 @@ class Sweeper:
             if time == self.horizon:
                 soft, hard = (ended + self._end(costs, acts) for acts in (soft, hard))
             soft_after, hard_after = soft, hard
-        return float(self.root_weight @ hard_after[self.layers.root])
+        root = self.layers.root
+        return float(self.root_weight @ hard_after[root]), float(self.root_weight @ soft_after[root])
 
     def largest(self, costs: Costs) -> float:
         """Return the largest value that any policy reaches with these costs, by dynamic programming; the policy stays.
