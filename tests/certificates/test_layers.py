@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import opaq
+from benchmarks.problems import random_problem as benchmark_problem
 from opaq.beliefs.graph import Budget
 from opaq.certificates.certify import CertificateSearch, CertificateStart, certify
 from opaq.certificates.decoder import search as search_module
@@ -120,8 +121,10 @@ def test_no_policy_exceeds_the_value_of_the_dynamic_program(seed: int) -> None:
     largest = sweeper.largest(costs)
     assert largest >= flow.masses @ costs.cells + costs.multipliers @ flow.payoffs - 1e-12
     for _ in range(60):
-        assert sweeper.improve(costs, 5.0) == pytest.approx(largest, abs=1e-12)
-    flow = sweeper.flow()
+        hard, soft = sweeper.improve(costs, 5.0)
+        assert hard == pytest.approx(largest, abs=1e-12)
+        flow = sweeper.flow()  # the step's own value lacks what it has moved, which is at least 0
+        assert soft <= flow.masses @ costs.cells + costs.multipliers @ flow.payoffs + 1e-12
     assert flow.masses @ costs.cells + costs.multipliers @ flow.payoffs == pytest.approx(largest, abs=1e-2)
 
 
@@ -210,3 +213,27 @@ def test_blocks_of_cells_change_nothing_but_rounding(monkeypatch: pytest.MonkeyP
     num_small, *in_blocks = search()
     assert num_blocks < num_small
     assert in_blocks == pytest.approx(whole, abs=1e-12)
+
+
+def test_steps_are_as_long_as_the_slope_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = CertificateStart.of(
+        benchmark_problem(5), None, None, gap=0.0, deadline=Deadline(60.0), budget=Budget(), stop=Stop(),
+        on_progress=lambda step: None,
+    )  # fmt: skip  # it tolerates hardly more than safe steps
+    decisions = Decisions.of(start.decisions.process, delay=1)
+    layers = build_layers(decisions, ObservationTree(), memory=1 << 28, stop=Stop())
+    nothing = np.zeros(len(decisions.names))
+
+    def search(longer: float, *, adapts: bool) -> float:
+        sweeper = Sweeper.of(decisions, layers, Stop())
+        ascent = Ascent.of(sweeper, start.uncertainty, multipliers=nothing, scales=start.scales)
+        ascent.longer = longer
+        with monkeypatch.context() as patched:
+            if not adapts:
+                patched.setattr(Ascent, "_adapt", lambda *given: None)
+            for _ in range(40):
+                ascent.round()
+        return ascent.least
+
+    safe, always, adapted = search(1.0, adapts=False), search(4.0, adapts=False), search(4.0, adapts=True)
+    assert adapted < safe < always - 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opaq.certificates.decoder.numbering import number_distinct, number_within
+from opaq.certificates.decoder.numbering import number_distinct, number_within, split_points
 from opaq.model.arrays import distinct, ints
 
 
@@ -43,3 +43,35 @@ def test_numbers_within_groups_ascend_with_them(seed: int) -> None:
     assert all(np.array_equal(part[example][number], part) for part in (group, *parts))
     assert example.size == len(set(zip(group.tolist(), *(part.tolist() for part in parts), strict=True)))
     assert np.array_equal(distinct(group), np.unique(group))
+
+
+def spread_of(points: np.ndarray, weight: np.ndarray, groups: list[np.ndarray]) -> float:
+    """Return the weighted squares of the points about the means of their groups."""
+    means = [np.average(points[group], axis=0, weights=weight[group]) for group in groups]
+    return sum(
+        float(weight[group] @ ((points[group] - mean) ** 2).sum(axis=1))
+        for group, mean in zip(groups, means, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_points_are_split_where_they_vary_most(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    centres = rng.random((6, 4)) * 100.0
+    points, weight = np.repeat(centres, 30, axis=0) + 0.01 * rng.random((180, 4)), rng.random(180) + 0.1
+    spreads = []
+    for most in (1, 2, 6, 40, 300):
+        order, bounds, cuts = np.arange(180), np.zeros((most, 3), dtype=np.int64), np.zeros((most, 2))
+        count = split_points(points, weight, order, bounds, cuts, np.zeros((2, 4)))
+        groups = [order[first:end] for first, end in bounds[:count, :2]]
+        assert count == min(most, 180)
+        assert sorted(np.concatenate(groups).tolist()) == list(range(180))
+        spreads.append(spread_of(points, weight, groups))
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[2] < 1e-4 * spreads[0]  # as many groups as centres tell these apart
+    assert spreads[-1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_points_that_are_equal_are_not_split() -> None:
+    order, bounds = np.arange(50), np.zeros((20, 3), dtype=np.int64)
+    assert split_points(np.ones((50, 3)) / 3, np.ones(50), order, bounds, np.zeros((20, 2)), np.zeros((2, 3))) == 1

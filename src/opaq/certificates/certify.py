@@ -77,7 +77,6 @@ _SCALES = (
 )
 # bytes, nodes and share of the time of one turn; seconds that must be left, and bytes at most for each of them, since
 # larger layers take long to build and more rounds to gain anything
-_NO_GAIN = 1e-4  # a longer delay that lowers the bound by less does not pay
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
@@ -613,9 +612,9 @@ class CertificateSearch:
 
         A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
         memory and time. On each scale comes the full tree with the longest delay that fits: as long as the horizon it
-        gives the optimum itself, since the last action hides nothing. Where it fits with none, rounded beliefs take its
-        place, with longer and longer delays as long as they lower the bound. An ascent goes on until little of the gap
-        is left for it to close, since finer ones are slower still.
+        gives the optimum itself, since the last action hides nothing. Otherwise rounded beliefs follow, with the
+        longest delay that fits if that is longer. An ascent goes on until little of the gap is left for it to close,
+        since finer ones are slower still.
         """
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})

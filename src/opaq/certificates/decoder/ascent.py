@@ -11,7 +11,8 @@ of the averages only these sums:
     multipliers <- max(0, multipliers + c theta (thresholds - payoffs at 2 z - z before)),
 
 theta = 2 / (round + 2). Tried on the paper's grids, it came in 100 rounds as far as 1,000 rounds without acceleration
-did, and longer steps without it oscillate. The bound of the costs averaged over rounds is often far smaller than those
+did, and longer steps without it oscillate. With it steps may be longer than 1-smoothness allows, since noise makes f
+flatter than the relative entropy of runs; every round tells whether its step was short enough. The bound of the costs averaged over rounds is often far smaller than those
 of the rounds (1.578 against 1.588 on the grid with a secret start), because it hardly depends on nodes that the current
 policy avoids. Nothing of this matters for the proof: whatever costs c, multipliers l >= 0
 and penalties are used, f <= E[c] for every policy, so that the largest value of E[c] + l (payoffs - thresholds) over
@@ -90,7 +91,7 @@ class Penalties:
 _EVERY = 8  # rounds between bounds of the average costs, which take a sweep of their own
 _DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
 _NO_FALL = 1e-9  # bits: less is rounding, or too little to matter
-_LONGER = 2.0  # than a safe step: where noise hides runs, f is flatter than their relative entropy
+_LONGER, _GROWS = 4.0, 1.03  # times a safe step, at most; by how much steps grow that are short enough
 _CLOSE = 0.01  # how nearly the policy that the bound is compared with must be one of those bounded
 
 
@@ -157,15 +158,14 @@ class Ascent:
             proof = min(proof, self._bound_average(), key=lambda one: one.bound)
         before, self.flow = self.flow, self.sweeper.flow()
         self.average = self.average.mix(self.flow, theta)
-        if self.longer > 1.0:
-            self._shorten(costs, middle, soft, theta)
+        self._adapt(costs, middle, soft, theta)
         self._pull(before.mix(self.flow, 2.0), theta, _DUAL_STEP / step)
         self.rounds += 1
         self.least = min(self.least, proof.bound)
         return proof
 
-    def _shorten(self, costs: Costs, middle: Flow, soft: float, theta: float) -> None:
-        """Make later steps shorter, down to safe ones, where f is less flat than this one took it to be.
+    def _adapt(self, costs: Costs, middle: Flow, soft: float, theta: float) -> None:
+        """Make later steps shorter, down to safe ones, where f is less flat than this one took it to be; else longer.
 
         A step is short enough where f of the new average is below its linear form at the middle by at most theta^2 /
         step times the relative entropy of the new proximal point to the last one; that is theta times what the point
@@ -182,6 +182,8 @@ class Ascent:
         fallen = moved - total(self.uncertainty, self.average.masses) + total(self.uncertainty, middle.masses)
         if fallen > allowed + _NO_FALL:
             self.longer = max(1.0, self.longer * allowed / fallen)
+        else:
+            self.longer = min(_GROWS * self.longer, _LONGER)
 
     def _blend(self, costs: Costs) -> None:
         """Add costs to their average, in which later rounds weigh more (as the square of their number)."""

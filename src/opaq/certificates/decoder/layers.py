@@ -7,7 +7,8 @@ longer matters: all such nodes with the same last observation are one.
 Comes in: the decisions of a process and a machine. Goes out: `Layers`, flat arrays of everything that any policy
 reaches, and the compiled steps over one of them:
 
-- `forward` and `last_use` push the masses P(x_t, node_t) of a policy on entries one time on,
+- `forward` pushes the masses P(x_t, node_t) of a policy on entries one time on, `emit` and `expect` push masses and
+  pull values over what the states that still wait emit at the end,
 - `improve` and `maximise` take one backward step of the dynamic program
 
       V_t(x, m) = max over a of paid_t(x, a) + penalty_t(x, a, o) + sum_x',o' P(x' | x, a) E(o' | x') V_t+1(x', m'),
