@@ -12,11 +12,12 @@ of the averages only these sums:
 
 theta = 2 / (round + 2). Tried on the paper's grids, it came in 100 rounds as far as 1,000 rounds without acceleration
 did, and longer steps without it oscillate. With it steps may be longer than 1-smoothness allows, since noise makes f
-flatter than the relative entropy of runs; every round tells whether its step was short enough. The bound of the costs averaged over rounds is often far smaller than those
-of the rounds (1.578 against 1.588 on the grid with a secret start), because it hardly depends on nodes that the current
-policy avoids. Nothing of this matters for the proof: whatever costs c, multipliers l >= 0
-and penalties are used, f <= E[c] for every policy, so that the largest value of E[c] + l (payoffs - thresholds) over
-policies, found by dynamic programming in the same backward sweep, bounds f of every policy that meets the thresholds.
+flatter than the relative entropy of runs; every round tells whether its step was short enough. The bound of the costs
+averaged over rounds is often far smaller than those of the rounds (1.578 against 1.588 on the grid with a secret
+start), because it hardly depends on nodes that the current policy avoids. Nothing of this matters for the proof:
+whatever costs c, multipliers l >= 0 and penalties are used, f <= E[c] for every policy, so that the largest value of
+E[c] + l (payoffs - thresholds) over policies, found by dynamic programming in the same backward sweep, bounds f of
+every policy that meets the thresholds.
 """
 
 from __future__ import annotations
