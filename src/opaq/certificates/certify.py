@@ -72,8 +72,9 @@ STATE_CLASS = PolicyClass(("state",))  # what the bounded policies see at least
 DEFAULT_TIME = 60.0  # seconds
 _MOVE_ON = 0.1  # of the gap: a machine on which less than this is left to gain gives way to a finer one
 _SCALES = (
-    (1 << 30, 8_000, 0.5, 0.0, 12e6),
-    (4 << 30, 40_000, 0.6, 20.0, 50e6),
+    (64 << 20, 1_000, 0.3, 0.0, 1e6),
+    (600 << 20, 8_000, 0.5, 10.0, 20e6),
+    (4 << 30, 40_000, 0.6, 40.0, 25e6),
 )
 # bytes, nodes and share of the time of one turn; seconds that must be left, and bytes at most for each of them, since
 # larger layers take long to build and more rounds to gain anything
