@@ -121,6 +121,7 @@ class Ascent:
     rounds: int = 0
     least: float = math.inf  # the lowest bound of all rounds
     longer: float = _LONGER  # how many times a safe step
+    value: float = -math.inf  # f of the average
 
     @classmethod
     def of(
@@ -159,6 +160,7 @@ class Ascent:
             proof = min(proof, self._bound_average(), key=lambda one: one.bound)
         before, self.flow = self.flow, self.sweeper.flow()
         self.average = self.average.mix(self.flow, theta)
+        self.value = self.sweeper.total(self.uncertainty, self.average.masses)
         self._adapt(costs, middle, soft, theta)
         self._pull(before.mix(self.flow, 2.0), theta, _DUAL_STEP / step)
         self.rounds += 1
@@ -174,13 +176,13 @@ class Ascent:
 
         costs: of the middle, the slopes of f there. soft: the value of the step. theta: the weight of the round.
         """
-        point, total = self.flow, self.sweeper.total
+        point = self.flow
         value = costs.cells @ point.masses + costs.multipliers @ point.payoffs
         if costs.penalty is not None:
             value += (costs.penalty * point.used).sum()
         allowed = theta * max(0.0, float(value) - soft)
         moved = float(costs.cells @ (self.average.masses - middle.masses))
-        fallen = moved - total(self.uncertainty, self.average.masses) + total(self.uncertainty, middle.masses)
+        fallen = moved - self.value + self.sweeper.total(self.uncertainty, middle.masses)
         if fallen > allowed + _NO_FALL:
             self.longer = max(1.0, self.longer * allowed / fallen)
         else:
@@ -231,7 +233,7 @@ class Ascent:
         if np.any(-spare > _CLOSE * self.scales):
             return -np.inf
         missed = float(self.multipliers @ np.minimum(spare, 0.0))
-        value = self.sweeper.total(self.uncertainty, flow.masses) + missed
+        value = self.value + missed
         if self.penalties is None or self.table is None:
             return value
         if self.penalties.violation(flow) > _CLOSE:
