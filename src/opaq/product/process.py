@@ -56,7 +56,7 @@ class Pairs(NamedTuple):
         secret: [state] -> secret value.
         merged: False keeps observations that say the same apart, numbered as in the table.
         """
-        emission = _merge_observations(emission) if merged else emission
+        emission = merge_observations(emission) if merged else emission
         state = np.append(emission.row_of_entry(), emission.num_rows)
         rng = np.random.default_rng(0x0BAC)
         key = rng.integers(0, 2**63, size=(state.size, 2), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
@@ -82,7 +82,7 @@ _LEAST_RATIO = 1e-290
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _merge_observations(emission: SparseRows) -> SparseRows:
+def merge_observations(emission: SparseRows) -> SparseRows:
     """Return the emission table with one column for all those that are proportional, their sum.
 
     Columns are told apart by two multilinear hashes of their entries divided by the largest, as beliefs are. One with

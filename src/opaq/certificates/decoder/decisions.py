@@ -17,7 +17,7 @@ import numpy as np
 
 from opaq.beliefs.dynamic_program import StateActions, bound_endless_return
 from opaq.beliefs.returns import largest_tolerance, start_distribution
-from opaq.certificates.decoder.delay import MOST_WINDOWS, Windows, delay_observations
+from opaq.certificates.decoder.delay import MOST_WINDOWS, Windows, delay_observations, reveal_kinds
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
@@ -61,6 +61,7 @@ class Decisions:
         process: HiddenProcess,
         *,
         delay: int = 0,
+        unseen: bool = False,
         most_windows: int = MOST_WINDOWS,
         forever: bool = False,
         stop: Stop | None = None,
@@ -69,12 +70,13 @@ class Decisions:
 
         Payoffs without a threshold require nothing, and are left out.
 
-        delay: after how many steps the agent sees an observation. most_windows: of states that wait to emit.
+        delay: after how many steps the agent sees an observation. unseen: whether it never sees any.
+        most_windows: of states that wait to emit.
         forever: whether the return counts for ever. After the horizon nothing but the return matters, so that the
         most that can still be earned is paid with the last choice. Thresholds are lowered by the rounding error that
         measurements allow. Raises BudgetError when there are too many windows, StoppedError when `stop` is requested.
         """
-        windows = delay_observations(process, delay, most=most_windows)
+        windows = reveal_kinds(process) if unseen else delay_observations(process, delay, most=most_windows)
         process = windows.process
         choices = StateActions.of(process)
         use_start, use_choice, state_use = _uses(windows, choices)

@@ -7,6 +7,10 @@ have shown all they will show, and of those that wait it matters only how they e
 that differ only in it are alike. So a delayed agent is an ordinary one on a process of windows (kinds of emission, then
 the newest state) that emits, at time t, what x_(t-d) emits (nothing while t < d); at the end the states that are still
 waiting emit together.
+
+Windows are many where the delay is half of the horizon, and fewer again where it is all of it: an agent that sees no
+observation at all is an ordinary one that sees the kind of emission of every state (`reveal_kinds`), and what these
+words of kinds show the observer is worked out at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +30,11 @@ _LARGEST_CODE = 2**62  # windows are numbered in 64 bits
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """A process of windows of product states, and what they stand for; with delay 0 the process itself."""
+    """A process of windows of product states, and what they stand for; with delay 0 the process itself.
+
+    unseen: whether the agent sees no observation at all: windows are then product states, and the observations of the
+        process are the kinds of their emissions, which the observer does not see.
+    """
 
     delay: int
     process: HiddenProcess  # whose states are windows; its last observation stands for "nothing yet"
@@ -35,6 +43,12 @@ class Windows:
     emission: SparseRows  # [kind, observation]
     alike: IntArray  # [window] -> the first of those that differ only in the oldest state, which has emitted
     alike_pair: IntArray  # [(window, observation)] -> the same for pairs
+    unseen: bool = False
+
+    @property
+    def late(self) -> bool:
+        """Return whether the agent sees the observations late or never, so that others are not bounded."""
+        return self.unseen or self.delay > 0
 
 
 def delay_observations(process: HiddenProcess, delay: int, *, most: int = MOST_WINDOWS) -> Windows:
@@ -103,6 +117,27 @@ def delay_observations(process: HiddenProcess, delay: int, *, most: int = MOST_W
     alike = _first_alike(codes % (base * span))
     pairs = _first_alike(alike[emission.row_of_entry()] * delayed.num_observations + emission.columns)
     return Windows(delay, delayed, ints(newest), ints(waiting), emission_of, ints(alike), ints(pairs))
+
+
+def reveal_kinds(process: HiddenProcess) -> Windows:
+    """Return the process whose observations are the kinds of emission, for an agent that sees no real observation.
+
+    Of a history x_0 .. x_t it matters what x_0 .. x_(t-1) may have shown, and x_t: histories with the same word of
+    kinds that end in the same state are one. No secret counts as settled, since the observer does not see the word.
+    """
+    kind, emission_of = _emission_kinds(process)
+    states = np.arange(process.num_states)
+    shape = (process.num_states, emission_of.starts.size - 1)
+    emission = SparseRows.from_entries(states, kind, np.ones(kind.size), shape=shape)
+    revealed = replace(
+        process,
+        emission=emission,
+        pairs=Pairs.of(emission, process.secret),
+        settled=ints(np.full(kind.size, -1)),
+        num_observations=shape[1],
+    )
+    none = np.zeros((process.num_states, 0), dtype=np.int64)
+    return Windows(0, revealed, ints(states), none, emission_of, ints(states), ints(states), unseen=True)
 
 
 def _first_alike(codes: IntArray) -> IntArray:

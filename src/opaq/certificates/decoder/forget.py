@@ -7,10 +7,14 @@ that the bound itself has chosen. The tighter the bound, the better it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
 import numpy as np
 
+from opaq.certificates.decoder.layers import Layer
 from opaq.certificates.decoder.sweeps import Sweeper
-from opaq.model.arrays import FloatArray, distinct, expand_rows
+from opaq.model.arrays import FloatArray, IntArray, distinct, expand_rows
 from opaq.product.compile import Product
 
 
@@ -25,9 +29,7 @@ def forget_observations(sweeper: Sweeper, base: Product, product: Product) -> Fl
     memory = product.policy_class.memory
     if memory is not None and memory.free:
         return None
-    windows, process = sweeper.decisions.windows, product.process
-    use, first = sweeper.window_use(), sweeper.decisions.moves.choice_start
-    size = len(base.problem.mdp.states)
+    process, size = product.process, len(base.problem.mdp.states)
     source = np.repeat(np.arange(process.num_states + 1), np.diff(process.edge_start))
     edges = np.unique(
         np.column_stack((source * size + product.state_of[process.edge_target], process.edge_target)), axis=0
@@ -36,19 +38,76 @@ def forget_observations(sweeper: Sweeper, base: Product, product: Product) -> Fl
     if np.any(keys[1:] == keys[:-1]):
         return None
     weights = np.zeros(process.num_slots)
-    window, state = np.array([windows.process.num_states]), np.array([process.num_states])  # the sources
-    for taken in use:
+    where, state = np.array([-1]), np.array([process.num_states])  # the sources
+    for time in _follow_histories(sweeper) if sweeper.decisions.windows.unseen else _follow_windows(sweeper):
         sweeper.stop.check()
-        owner, edge = expand_rows(windows.process.edge_start, window)
-        target = windows.alike[windows.process.edge_target[edge]]
-        wanted = state[owner] * size + base.state_of[windows.newest[target]]
+        owner, target, newest = time.step(where)
+        wanted = state[owner] * size + base.state_of[newest]
         place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
         known = keys[place] == wanted
         pairs = distinct(target[known] * process.num_states + targets[place[known]])
-        window, state = pairs // process.num_states, pairs % process.num_states
+        where, state = pairs // process.num_states, pairs % process.num_states
         owner, slot = expand_rows(process.row_start, process.row[state])
         counts = np.diff(process.row_start)[process.row[state]]
         action = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        weights += np.bincount(slot, weights=taken[first[window][owner] + action], minlength=weights.size)
+        weights += np.bincount(slot, weights=time.used[time.first[where][owner] + action], minlength=weights.size)
     totals = np.repeat(np.add.reduceat(weights, process.row_start[:-1]), np.diff(process.row_start))
     return np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), process.uniform())
+
+
+class _Time(NamedTuple):
+    """One time of the late agent: how one comes to its windows, or histories, from those before, and what it does."""
+
+    step: Callable[[IntArray], tuple[IntArray, IntArray, IntArray]]
+    # from positions of the time before (-1: before the first): which of them, the position after, its product state
+    used: FloatArray  # how often actions are taken
+    first: IntArray  # [position]: where its actions begin
+
+
+def _follow_windows(sweeper: Sweeper) -> Iterator[_Time]:
+    """Yield the times of an agent that sees the observations late: positions are windows."""
+    windows, first = sweeper.decisions.windows, sweeper.decisions.moves.choice_start
+    starts, targets = windows.process.edge_start, windows.process.edge_target
+
+    def step(where: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        owner, edge = expand_rows(starts, np.where(where < 0, windows.process.num_states, where))
+        after = windows.alike[targets[edge]]
+        return owner, after, windows.newest[after]
+
+    for used in sweeper.window_use():
+        yield _Time(step, used, first)
+
+
+def _follow_histories(sweeper: Sweeper) -> Iterator[_Time]:
+    """Yield the times of an agent that never sees the observations: positions are entries, which are histories."""
+    moves, layers, size = sweeper.decisions.moves, sweeper.layers.layers, sweeper.decisions.process.num_states
+    edge_start, edge_target = sweeper.decisions.process.edge_start, sweeper.decisions.process.edge_target
+    state = moves.pair_state[layers[0].pair].astype(np.int64)
+
+    def begin(where: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        entry = distinct(sweeper.layers.root)
+        return np.zeros_like(entry), entry, state[entry]
+
+    step = begin
+    for time, used in enumerate(sweeper.entry_use()):
+        yield _Time(step, used, layers[time].menu_start)
+        if time == len(layers) - 1:
+            return
+        layer, state = layers[time], moves.pair_state[layers[time].pair].astype(np.int64)
+        node = np.repeat(np.arange(layer.node_start.size - 1), np.diff(layer.node_start))
+        next_node = np.repeat(np.arange(layer.next_start.size - 1), np.diff(layer.next_start))
+        keys = next_node * size + layer.next_state
+        order = np.argsort(keys)
+
+        def step(
+            where: IntArray,
+            state: IntArray = state,
+            node: IntArray = node,
+            keys: IntArray = keys[order],
+            order: IntArray = order,
+            layer: Layer = layer,
+        ) -> tuple[IntArray, IntArray, IntArray]:
+            owner, edge = expand_rows(edge_start, state[where])
+            follower = edge_target[edge]
+            found = order[np.searchsorted(keys, node[where][owner] * size + follower)]
+            return owner, layer.child[found].astype(np.int64), follower

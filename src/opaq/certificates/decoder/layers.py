@@ -14,7 +14,8 @@ reaches, and the compiled steps over one of them:
       V_t(x, m) = max over a of paid_t(x, a) + penalty_t(x, a, o) + sum_x',o' P(x' | x, a) E(o' | x') V_t+1(x', m'),
 
   m' the machine's node after o'. V_T adds the cost of the cell (node, secret value); sum of start x V_0 is what no
-  policy exceeds, whether it sees the observations or not.
+  policy exceeds, whether it sees the observations or not,
+- `charge_bits` and `count_bits` are the costs and the sum of opacity over cells.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ import numpy as np
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.machines import ObservationMachine
 from opaq.certificates.decoder.numbering import list_arcs, list_followers, number_distinct, number_targets
+from opaq.certificates.decoder.words import Words, count_values
+from opaq.certificates.rounding import UNIT
 from opaq.errors import BudgetError
 from opaq.kernel_cache import inlined, kernel
 from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, expand_rows, indices
+from opaq.product.process import merge_observations
 from opaq.stop import Stop
 
 _BYTES_A_CASE = 40  # while a level is put together, per (node, next state, observation)
 _BYTES_A_PLACE = 24  # of what waits at the end: its values in sweeps
 _BYTES_AN_ACTION = 8
+_BYTES_A_VALUE = 24  # of what words show: one number, and what costs of cells are computed with
 _MOST_CASES = 60_000_000  # per level: numbering them takes a second or two, in which no stop is noticed
 _COPIES = 10  # of the table of how often actions are taken by time, that a search keeps at once
 
@@ -55,11 +60,25 @@ class Layer(NamedTuple):
 class Emission(NamedTuple):
     """What waits at the end emits: where every place leads. The first one gathers entries that are alike by then."""
 
+    size: int  # how many places, last cells, there are after it
+
     kind: IndexArray  # [place]: what it emits
     child_start: IntArray  # [place + 1]
     child: IndexArray  # [child]: the place, last the cell, after every observation of the kind
     shown_start: IntArray  # [kind + 1]
     chance: FloatArray  # [(kind, observation)]
+
+    def emit(self, mass: FloatArray, *, workers: int) -> FloatArray:
+        """Return the masses of what follows. mass: [place]. workers: one thread is enough."""
+        after = np.zeros(self.size)
+        _emit(self, mass, after)
+        return after
+
+    def expect(self, values: FloatArray, *, workers: int) -> FloatArray:
+        """Return [place] what it leads to on average. values: of what follows. workers: one thread is enough."""
+        before = np.empty(self.kind.size)
+        _expect(self, values, before)
+        return before
 
 
 class TooLargeError(BudgetError):
@@ -77,7 +96,7 @@ class Layers:
     machine: str
     layers: tuple[Layer, ...]
     root: IntArray  # [(start state, observation)]: entries at time 0
-    ending: tuple[Emission, ...]  # from entries of the last layer, emission by emission, to cells
+    ending: tuple[Emission | Words, ...]  # from entries of the last layer, emission by emission, to cells
     cell_start: IntArray  # [end node + 1]
     cell_secret: IntArray  # [cell]
     settled: BoolArray  # [end node]: whether the secret is settled there
@@ -122,19 +141,29 @@ def build_layers(decisions: Decisions, machine: ObservationMachine, *, memory: i
     emitted = _Shown(moves.pair_start, process.emission.columns, target, value, target.size)
     builder = _LayerBuilder(decisions, machine, memory, stop, emitted, used=table)
     builder.check(0)
+    if decisions.windows.unseen:  # sequences alone may be too many, whatever words there are
+        shown = int(np.count_nonzero(np.bincount(decisions.windows.emission.columns)))
+        builder.check_values(shown ** (process.horizon + 1) * process.num_secrets)
     nodes, root = builder.first()
-    layers = []
+    layers, codes = [], [nodes.codes[:, 0]]
     for time in range(process.horizon):
         layer, nodes = builder.layer(time, nodes)
         layers.append(layer)
+        codes.append(nodes.codes[:, 0])
     nothing = np.zeros(0, dtype=np.int64)
     ends = np.zeros(nodes.start.size, dtype=np.int64)
     last = Layer(nodes.start, nodes.item, builder.menus(nodes.item), ends, indices(nothing), ends[:1], indices(nothing))
     ending, nodes, secret = builder.ending(nodes)
     most_ends = sum(int(np.diff(step.shown_start).max(initial=1)) for step in ending)
-    return Layers(
-        builder.name, (*layers, last), root, ending, nodes.start, secret[nodes.item], nodes.settled, most_ends
-    )
+    if not decisions.windows.unseen:
+        return Layers(
+            builder.name, (*layers, last), root, ending, nodes.start, secret[nodes.item], nodes.settled, most_ends
+        )
+    gather, words = builder.show_words(ending[0], codes, nodes, secret)
+    most_ends += len(codes) * int((words.chance > 0.0).sum(axis=1).max(initial=1))
+    first = np.flatnonzero(np.diff(words.sequence, prepend=-1))
+    starts, unknown = np.append(first, words.cells.size), np.zeros(first.size, dtype=np.bool_)
+    return Layers(builder.name, (*layers, last), root, (gather, words), starts, words.secret, unknown, most_ends)
 
 
 @dataclass(slots=True)
@@ -206,6 +235,8 @@ class _LayerBuilder:
     def name(self) -> str:
         """Return what the machine, and the delay of the agent, are called in reports."""
         delay = self.decisions.windows.delay
+        if self.decisions.windows.unseen:
+            return "full observation tree, never seen"
         return f"{self.machine.name}, seen {delay} step{'s' * (delay > 1)} late" if delay else self.machine.name
 
     def ending(self, nodes: _Nodes) -> tuple[tuple[Emission, ...], _Nodes, IntArray]:
@@ -228,19 +259,44 @@ class _LayerBuilder:
         kinds = indices(self.decisions.moves.pair_state[nodes.item] + size * settled)
         first, follows = np.full(2 * size, quiet), np.concatenate((tail[:size], tail[size + process.secret]))
         steps = list[Emission]()
-        for step in range(windows.delay + 1):
+        waits = waiting.shape[1]
+        for step in range(waits + 1):
             owner, entry = expand_rows(starts, first)
             never = np.full(owner.size, -1)
             shown = _Shown(_starts(np.diff(starts)[first]), columns[entry], follows[owner], never, secret.size)
             self.check(int(np.diff(shown.start)[kinds].sum()))
             nodes, child_start, child = self._advance(process.horizon + step, nodes, nodes.start, kinds, shown)
-            steps.append(Emission(kinds, child_start, child, shown.start, chances[entry]))
-            self.used += sum(int(array.nbytes) for array in steps[-1]) + _BYTES_A_PLACE * kinds.size
-            if step < windows.delay:
+            steps.append(Emission(nodes.item.size, kinds, child_start, child, shown.start, chances[entry]))
+            self.used += sum(int(array.nbytes) for array in steps[-1][1:]) + _BYTES_A_PLACE * kinds.size
+            if step < waits:
                 kinds, first = nodes.item, np.where(waiting[:, 0] < 0, quiet, waiting[:, 0])
                 follows, example = number_distinct(secret, *waiting[:, 1:].T)
                 waiting, secret = waiting[example, 1:], secret[example]
         return tuple(steps), nodes, secret
+
+    def show_words(
+        self, gather: Emission, codes: list[IntArray], nodes: _Nodes, secret: IntArray
+    ) -> tuple[Emission, Words]:
+        """Return how entries gather to pairs (word, secret), and what the observer sees of these.
+
+        gather: from entries to places. codes: [time][node], those of its word. nodes: their places, as items, whose
+        secret is given. Raises TooLargeError when masses of all that is in between do not fit.
+        """
+        emission, num_secrets = self.decisions.windows.emission, self.decisions.process.num_secrets
+        chance = merge_observations(emission).dense()
+        chance = np.ascontiguousarray(chance[:, chance.any(axis=0)])
+        self.check_values(count_values([code.size for code in codes], chance.shape[1], num_secrets))
+        word = np.repeat(np.arange(nodes.settled.size), np.diff(nodes.start))
+        place = word * num_secrets + secret[nodes.item]
+        gather = gather._replace(size=nodes.settled.size * num_secrets, child=indices(place[gather.child]))
+        return gather, Words.of(codes, chance, num_secrets=num_secrets, possible=place)
+
+    def check_values(self, count: int) -> None:
+        """Refuse so many numbers, of masses or values, before memory is taken for them. Raises TooLargeError."""
+        needed = self.used + _BYTES_A_VALUE * count
+        if needed > self.memory:
+            text = f"the machine '{self.name}' needs {needed:,} bytes, more than the {self.memory:,} it may use"
+            raise TooLargeError(text, needed)
 
     def _advance(
         self, time: int, nodes: _Nodes, item_start: IntArray, kinds: IndexArray, shown: _Shown
@@ -357,7 +413,7 @@ def forward(layer, moves, mass, policy, masses_after, used, ahead, stop):
 
 
 @kernel
-def emit(emission, mass, after):
+def _emit(emission, mass, after):
     """Push masses [place] over an emission: add to `after`, the masses of the places, last the cells, that follow."""
     kind, child_start, children = emission.kind, emission.child_start, emission.child
     shown_start, chance = emission.shown_start, emission.chance
@@ -368,7 +424,7 @@ def emit(emission, mass, after):
 
 
 @kernel
-def expect(emission, after, values):
+def _expect(emission, after, values):
     """Pull values back over an emission: write the expected values [place] of what is worth `after` one emission on."""
     kind, child_start, children = emission.kind, emission.child_start, emission.child
     shown_start, chance = emission.shown_start, emission.chance
@@ -495,3 +551,49 @@ def maximise(layer, moves, paid, penalty, after, values, ahead, stop):
                 best = max(best, value)
             values[entry] += best
     return True
+
+
+@kernel
+def charge_bits(start, settled, masses, uniform, floor, costs, first_node, end_node):
+    """Write the costs of a decoder of opacity, as `Shannon.costs` has them: -log2 of a smoothed posterior, rounded up.
+
+    start: [node + 1], its cells. settled: [node]; nothing is open there, nor where one value can occur. masses: [cell].
+    uniform, floor: as in `Smoothing`. Costs are rounded up by far more than their computation may be off. The last two
+    arguments say which nodes are charged.
+    """
+    for node in range(first_node, end_node):
+        first, end = start[node], start[node + 1]
+        count = end - first
+        if count == 1 or settled[node]:
+            for cell in range(first, end):
+                costs[cell] = 0.0
+            continue
+        total, decoder = floor, 0.0
+        for cell in range(first, end):
+            total += masses[cell]
+        for cell in range(first, end):
+            share = (masses[cell] + floor / count) / total if total > 0.0 else 1.0 / count
+            costs[cell] = (1.0 - uniform) * share + uniform / count
+            decoder += costs[cell]
+        for cell in range(first, end):
+            bits = abs(math.log2(costs[cell] / decoder))
+            costs[cell] = bits + UNIT * (8.0 * bits + 4.0 * (count + 8))
+
+
+@kernel
+def count_bits(start, settled, masses, first_node, end_node):
+    """Return the sum over nodes of -sum_z q_z log2(q_z / sum q), 0 where the secret is settled.
+
+    start: [node + 1], its cells. settled: [node]. masses: [cell]. The last two arguments say which nodes are counted.
+    """
+    bits = 0.0
+    for node in range(first_node, end_node):
+        if settled[node] or start[node + 1] - start[node] == 1:
+            continue
+        total = 0.0
+        for cell in range(start[node], start[node + 1]):
+            total += masses[cell]
+        for cell in range(start[node], start[node + 1]):
+            if masses[cell] > 0.0:
+                bits -= masses[cell] * math.log2(masses[cell] / total)
+    return bits

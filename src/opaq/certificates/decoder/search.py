@@ -17,7 +17,7 @@ from opaq.certificates.decoder.ascent import Ascent, Penalties, Proof
 from opaq.certificates.decoder.decisions import Decisions
 from opaq.certificates.decoder.delay import MOST_WINDOWS
 from opaq.certificates.decoder.layers import Layers, TooLargeError, build_layers
-from opaq.certificates.decoder.machines import ObservationMachine
+from opaq.certificates.decoder.machines import ObservationMachine, ObservationTree, ObservationWindow
 from opaq.certificates.decoder.sweeps import Sweeper
 from opaq.codec import if_known, infinity, key, unless
 from opaq.errors import BudgetError
@@ -143,10 +143,14 @@ class BoundSearch:
         Raises StoppedError when the stop is requested.
         """
         most, question = min(memory or self.memory, self.memory), (machine.name, delay)
+        horizon = self.decisions.process.horizon
+        unseen = isinstance(machine, ObservationTree) and delay >= max(horizon, 1)  # the last action hides nothing
         if self._needed.get(question, 0.0) > _HOPE * most:
             return False
         try:
-            decisions = self._decide_late(delay, most)
+            decisions = self._decide_late(delay, most, unseen=unseen)
+            if unseen:  # what is read are kinds of emission, and words are told apart for certain, not by a hash
+                machine = ObservationWindow(horizon + 1, decisions.process.num_observations)
             layers = build_layers(decisions, machine, memory=most, stop=self.stop)
         except TooLargeError as error:
             self._needed[question] = error.needed
@@ -167,15 +171,17 @@ class BoundSearch:
             self._search(sweeper, penalties, deadline, tolerance, last=deadline)
         return True
 
-    def _decide_late(self, delay: int, memory: int) -> Decisions:
-        """Return the decisions of an agent that sees the observations with a delay; the last ones are kept.
+    def _decide_late(self, delay: int, memory: int, *, unseen: bool) -> Decisions:
+        """Return the decisions of an agent that sees the observations with a delay, or never; the last ones are kept.
 
         Raises BudgetError when there are more windows than suit the memory (in bytes).
         """
         if delay == 0:
             return self.decisions
+        process, forever = self.decisions.process, bool(self.decisions.tails.any())
+        if unseen:
+            return Decisions.of(process, unseen=True, forever=forever, stop=self.stop)
         if self._late is None or self._late.windows.delay != delay:
-            process, forever = self.decisions.process, bool(self.decisions.tails.any())
             most = min(memory // _BYTES_A_WINDOW, MOST_WINDOWS)
             self._late = Decisions.of(process, delay=delay, most_windows=most, forever=forever, stop=self.stop)
         return self._late
@@ -217,7 +223,7 @@ class BoundSearch:
         However it ends, the average use of actions is kept for the next machine to begin from.
         """
         sweeper = ascent.sweeper
-        layers, aware = sweeper.layers, ascent.penalties is None and sweeper.decisions.windows.delay == 0
+        layers, aware = sweeper.layers, ascent.penalties is None and not sweeper.decisions.windows.late
         self.reached = -math.inf
         first = ascent.rounds
         try:

@@ -13,9 +13,11 @@ holds.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise, zip_longest
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from opaq.certificates.decoder.numbering import number_distinct
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, expand_rows, indices
 from opaq.model.uncertainty import Cells, Uncertainty
 from opaq.stop import Stop
+from opaq.threads import map_in_threads
 
 _CELLS_PER_BLOCK = 1 << 14  # the arrays that costs are computed with stay in the caches of a core
 
@@ -85,12 +88,13 @@ class Sweeper:
     last_act: IntArray  # [pair] -> entry of the last of them
     policy: list[FloatArray]  # [time][(entry of `acts`, action)]
     buffer: FloatArray  # [3, state]
+    workers: int  # the most threads
 
     @classmethod
-    def of(cls, decisions: Decisions, layers: Layers, stop: Stop) -> Sweeper:
+    def of(cls, decisions: Decisions, layers: Layers, stop: Stop, *, workers: int = 1) -> Sweeper:
         """Prepare sweeps with the uniform policy. Raises StoppedError when `stop` is requested meanwhile.
 
-        decisions: states, actions, payoffs. layers: built of them for one machine.
+        decisions: states, actions, payoffs. layers: built of them for one machine. workers: the most threads.
         """
         moves = decisions.moves
         owner, pair = expand_rows(moves.pair_start, decisions.start_state)
@@ -103,7 +107,7 @@ class Sweeper:
         menu_start = np.concatenate(([0], np.cumsum(counts)))
         alone = last._replace(node_start=np.array([0, example.size]), pair=indices(example), menu_start=menu_start)
         acts = (*layers.layers[:-1], alone)
-        sweeper = cls(decisions, layers, _cut_cells(layers), stop, weight, acts, last_act, [], buffer)
+        sweeper = cls(decisions, layers, _cut_cells(layers), stop, weight, acts, last_act, [], buffer, workers)
         sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(acts))]
         return sweeper
 
@@ -154,11 +158,9 @@ class Sweeper:
         Raises StoppedError when the stop is requested meanwhile.
         """
         mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size)
-        payoffs, ending = self._payoffs(mass, used), self.layers.ending
-        for emission, after in zip_longest(ending, ending[1:]):
-            masses = np.zeros(self.layers.cell_secret.size if after is None else after.kind.size)
-            kernels.emit(emission, mass, masses)
-            mass = masses
+        payoffs = self._payoffs(mass, used)
+        for emission in self.layers.ending:
+            mass = emission.emit(mass, workers=self.workers)
         return Flow(mass, payoffs, used)
 
     def window_use(self) -> FloatArray:
@@ -169,6 +171,22 @@ class Sweeper:
         moves, alike = self.decisions.moves, self.decisions.windows.alike
         counted = moves._replace(use_start=moves.choice_start[alike[moves.pair_state]])
         return self._follow(counted, int(moves.choice_start[-1]))[1]
+
+    def entry_use(self) -> Iterator[FloatArray]:
+        """Yield [(entry, action)], time by time: how often the policy takes actions.
+
+        Raises StoppedError when the stop is requested meanwhile.
+        """
+        layers, moves = self.layers.layers, self.decisions.moves
+        mass, spare = (
+            _sums(self.layers.root, self.root_weight, layers[0].pair.size),
+            np.zeros(self.decisions.use_choice.size),
+        )
+        for time in range(self.horizon):
+            yield np.repeat(mass, np.diff(layers[time].menu_start)) * self.policy[time]
+            mass = self._push(time, mass, moves, spare)
+        owner, act = expand_rows(self.acts[-1].menu_start, self.last_act[layers[-1].pair])
+        yield mass[owner] * self.policy[-1][act]
 
     def _follow(self, moves: DecisionTable, num_uses: int) -> tuple[FloatArray, FloatArray]:
         """Follow the policy forwards; return [entry of the last layer] masses and [time, use] how often it acts so.
@@ -188,14 +206,28 @@ class Sweeper:
 
     def decoder_costs(self, uncertainty: Uncertainty, masses: FloatArray, rounds: int) -> FloatArray:
         """Return [cell] valid costs, the closer to those at the masses [cell] the more rounds there were."""
-        smoothing = uncertainty.smoothing(rounds, self.layers.settled.size)
+        smoothing, layers = uncertainty.smoothing(rounds, self.layers.settled.size), self.layers
+        if uncertainty.compiled == "opacity":
+            costs = np.empty(masses.size)
+            how = (layers.cell_start, layers.settled, masses, smoothing.uniform, smoothing.floor, costs)
+            list(self._share_nodes(lambda part: kernels.charge_bits(*how, *part)))
+            return costs
         return np.concatenate(
             [uncertainty.decoder_costs(masses[block.span], block.cells, smoothing) for block in self.blocks]
         )
 
     def total(self, uncertainty: Uncertainty, masses: FloatArray) -> float:
         """Return the uncertainty that the masses [cell] leave, summed over all nodes; no bound depends on it."""
+        if uncertainty.compiled == "opacity":
+            how = (self.layers.cell_start, self.layers.settled, masses)
+            return math.fsum(self._share_nodes(lambda part: kernels.count_bits(*how, *part)))
         return sum(uncertainty.total(masses[block.span], block.cells) for block in self.blocks)
+
+    def _share_nodes(self, work: Callable[[tuple[int, int]], Any]) -> Iterator[Any]:
+        """Yield what is returned for parts of the end nodes (the first of each, and the one after its last)."""
+        parts = max(1, min(self.workers, self.layers.cell_secret.size // _CELLS_PER_BLOCK))
+        cuts = np.linspace(0, self.layers.settled.size, parts + 1).astype(np.int64)
+        return map_in_threads(work, list(pairwise(cuts.tolist())), workers=self.workers)
 
     def improve(self, costs: Costs, step: float) -> tuple[float, float]:
         """Take one mirror step of the policy; return the largest value of any policy with these costs, and the step's.
@@ -253,8 +285,7 @@ class Sweeper:
         """Return [entry of the last layer]: what the cells are worth that it comes to, on average. cells: [cell]."""
         values = cells
         for emission in reversed(self.layers.ending):
-            after, values = values, np.empty(emission.kind.size)
-            kernels.expect(emission, after, values)
+            values = emission.expect(values, workers=self.workers)
         return values
 
     def _end(self, costs: Costs, acts: FloatArray) -> FloatArray:
