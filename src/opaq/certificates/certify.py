@@ -78,6 +78,7 @@ _SCALES = (
 )
 # bytes, nodes and share of the time of one turn; seconds that must be left, and bytes at most for each of them, since
 # larger layers take long to build and more rounds to gain anything
+_BYTES_A_SECOND = 40e6  # for each second left, of agents that never see the observations
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
@@ -612,13 +613,21 @@ class CertificateSearch:
         """Yield machines and delays for agents that see the observations late, from cheap to fine.
 
         A longer delay is nearer to the agents that are bounded, a finer machine nearer to the observer; both cost
-        memory and time. On each scale comes the full tree with the longest delay that fits: as long as the horizon it
-        gives the optimum itself, since the last action hides nothing. Otherwise rounded beliefs follow, with the
-        longest delay that fits if that is longer. An ascent goes on until little of the gap is left for it to close,
-        since finer ones are slower still.
+        memory and time. As long as the horizon, with the full tree, it gives the optimum itself, since the last action
+        hides nothing: where that fits, nothing else is tried. Otherwise comes, on each scale, the full tree with the
+        longest delay that fits, and rounded beliefs, with the longest delay that fits if that is longer. An ascent goes
+        on until little of the gap is left for it to close, since finer ones are slower still.
         """
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})
+        memory = self.budget.memory
+        if deadline.left is not None:
+            memory = min(memory, max(_SMALL, round(_BYTES_A_SECOND * deadline.left)))
+        unseen = BoundTurn("machine", 0.3, ObservationTree(), memory, delays[-1], thorough=False)
+        if (yield from self._take_longest(unseen, delays, len(delays) - 1)) == len(delays):
+            while not ladder.settled(self.finest):
+                yield BoundTurn("resume", 0.2)
+            return
         tree = rounded = 0  # how many delays, from the shortest on, need not be tried again
         for memory, nodes, share, least, bytes_a_second in _SCALES:
             if deadline.left is not None:

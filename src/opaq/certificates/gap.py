@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from opaq.certificates.certify import (
     CertifiedSolution,
     certify,
 )
+from opaq.certificates.decoder.ascent import Ascent
 from opaq.certificates.decoder.forget import forget_observations
 from opaq.certificates.decoder.search import BoundStep
 from opaq.certificates.least.policy import solve_belief
@@ -62,16 +63,18 @@ from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_secret
 from opaq.solvers import solve as search
 from opaq.solvers.loop import Progress
+from opaq.solvers.objective import Objective
 from opaq.solvers.options import SolveOptions, with_solve_options
 from opaq.solvers.policy_classes import class_name, contains
 from opaq.solvers.solve import Solution, solve_class
-from opaq.solvers.starts import plan_cuts
+from opaq.solvers.starts import approach_policy, plan_cuts
 from opaq.solvers.strategy import Solver, Status
 from opaq.stop import Deadline, Stop, StoppedError, interruptible
 from opaq.threads import available_cores
 
-# Of the time, for the problem's own class; where that is fine already, and the belief graph large.
-_FIRST_SHARE, _FIRST_LARGE_SHARE = 0.12, 0.6
+# Of the time, for the problem's own class; where that is fine already, and the belief graph large; where the agent that
+# never sees the observations is expected to fit, whose policies are better.
+_FIRST_SHARE, _FIRST_LARGE_SHARE, _FIRST_UNSEEN_SHARE = 0.12, 0.6, 0.06
 _TURN, _LARGE_TURN = 0.15, 0.35  # of the time left, for one turn of the policies; where the belief graph is large
 _COUNTING, _MEASURING = 0.1, 0.1  # of the time left: for counting beliefs, and for measuring a policy for certain
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
@@ -80,8 +83,14 @@ _FINISHING, _FINISHING_SHARE = 6.0, 0.25  # seconds to judge and measure what th
 _PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
 _STILL_MOVING = 0.05  # of the gap: a class whose search has moved by more in its second half is gone on with
+_STILL_SHORT = (
+    0.3  # of the gap: a class that loses more of what the agent behind the bound reaches gives way to a finer
+)
+_FIRST_ROUNDS = 24  # of that agent, before its policy is looked at
+_MEASURED_IN = 0.5  # of the time left: the policies of a class that takes longer to measure are too large
 _SLOW = 1e-5  # bits per second: a side that moves the gap by less stands still
 _MOST_SLOTS = 300_000  # of a larger class
+_MOST_HISTORIES, _MOST_SEQUENCES = 20e6, 40e6  # with which the agent that never sees the observations fits
 _MAX_MEMORY = 4.0  # GiB, for bounds
 
 
@@ -266,6 +275,15 @@ class _Side:
         self.patience = _PATIENCE if moved > _LEAST_GAIN else 2 * self.patience
 
 
+class _Taken(NamedTuple):
+    """A policy of the agent that never sees the observations, as one of a class."""
+
+    rung: int  # the index of the class
+    stride: int  # how many classes finer it is than the one before
+    short: float  # how much less it reaches than the agent does
+    seconds: float  # for making and measuring it
+
+
 @dataclass(slots=True)
 class _GapSearch:
     """One search to a gap: the best policy and the bound so far, and the two sides that move them."""
@@ -280,7 +298,9 @@ class _GapSearch:
     work: str = ""
     _classes: list[PolicyClass] = field(default_factory=list)  # those that are still to be searched
     _searched: list[PolicyClass] = field(default_factory=list)  # those that were
+    _history_classes: list[PolicyClass] = field(default_factory=list)  # all of them, from coarse to fine
     _forgotten: int = 0  # rounds of the late agent when its policy was taken last
+    _taken: _Taken | None = None  # the policy of the agent that never sees the observations, as it was taken last
     _large: bool = True  # whether the belief graph is: then searches need more time, and bounds gain less
     _best: Solution = field(init=False)
     _bounds: CertificateSearch = field(init=False)
@@ -290,14 +310,18 @@ class _GapSearch:
         problem, deadline = self.problem, self.deadline
         options = replace(self.options, sequences=0)
         aware = aware or any(one.sees_observations for one in problem.policy_class.conditions)
+        unseen = False
         with suppress(StoppedError), self.stop.stage(deadline.share(_COUNTING)):
             process = compile_problem(problem, STATE_CLASS, stop=self.stop).process
             self._large = bool(plan_cuts(process, budget=options.budget, stop=self.stop).cuts)
+            unseen = not aware and _has_few_histories(process)
         if not problem.task.minimise:
             self._classes = list(larger_classes(problem, aware=aware))
+            self._history_classes = self._classes.copy()
         own_is_fine = not self._classes or contains(problem.policy_class, self._classes[0])
         share = 0.5 if problem.task.minimise or concerns_moments(problem) else _FIRST_SHARE
-        share = _FIRST_LARGE_SHARE if self._large and own_is_fine else share
+        share = _FIRST_LARGE_SHARE if self._large and own_is_fine and not unseen else share
+        share = _FIRST_UNSEEN_SHARE if unseen and share == _FIRST_SHARE else share
         with self.stop.part(seconds := deadline.share(share)) as part:
             self.work = class_name(problem.policy_class)
             options = replace(options, time_limit=seconds if self._large else None)
@@ -327,6 +351,7 @@ class _GapSearch:
             on_progress=self._note_bound,
         )
         bounds = CertificateSearch.of(start, aware=aware)
+        bounds.ladder.workers = self.options.workers or available_cores()
         self._best, self._bounds = solution, bounds
         status = CertificateStatus.TIME
         with suppress(StoppedError):
@@ -366,8 +391,8 @@ class _GapSearch:
             sides = [side for side in (policy, bound) if side.open]
             if not sides:
                 break
-            if opening and bound.open:
-                chosen, opening = bound, opening - 1
+            if bound.open and (opening or self._is_new):
+                chosen, opening = bound, max(opening - 1, 0)
             elif max(side.rate for side in sides) < _SLOW:
                 chosen = min(sides, key=lambda side: side.spent)
             else:
@@ -420,9 +445,13 @@ class _GapSearch:
     def _take_policy_turn(self) -> bool:
         """Search one more class, from the best policy and from that of the late agent; return whether there is more.
 
-        When all were searched, the class of the best policy is searched again.
+        When all were searched, the class of the best policy is searched again. The agent that never sees the
+        observations needs no search: what it does is a policy.
         """
         best = self._best
+        if self._unseen is not None:
+            self._take_history_policy(self._unseen)
+            return self._more_policies
         policy_class = self._classes[0] if self._classes else best.policy.policy_class
         late = self._forget(policy_class)
         warm = [best.policy] if contains(policy_class, best.policy.policy_class) else []
@@ -447,6 +476,59 @@ class _GapSearch:
         if self._classes and not (clock.passed and gained and moving):  # it has settled, or time does not help it
             self._searched.append(self._classes.pop(0))
         return self._more_policies
+
+    @property
+    def _unseen(self) -> Ascent | None:
+        """Return the newest search for a bound if its agent never sees the observations: its policy is one of ours."""
+        newest = self._bounds.ladder.newest
+        return newest if newest is not None and newest.sweeper.decisions.windows.unseen else None
+
+    @property
+    def _is_new(self) -> bool:
+        """Return whether the agent that never sees the observations has made so few rounds that its policy says little.
+
+        Where rounds take long, that is for half of the time at most.
+        """
+        unseen, left, seconds = self._unseen, self.deadline.left, self.deadline.seconds
+        if unseen is None or unseen.rounds >= _FIRST_ROUNDS:
+            return False
+        return left is None or seconds is None or left > 0.4 * seconds
+
+    def _next_rung(self) -> tuple[int, int]:
+        """Return the class to take the agent's policy in, and how many classes finer that is than the last one.
+
+        It becomes finer, in larger and larger strides, while the class loses much of what is missing to the bound.
+        Measuring takes about twice as long one class further.
+        """
+        taken, last = self._taken, len(self._history_classes) - 1
+        if taken is None:
+            return 0, 1
+        gap = self._distance()
+        if taken.short <= _STILL_SHORT * gap or taken.rung == last:
+            return taken.rung, taken.stride
+        room = math.log2(max(_MEASURED_IN * self._left / max(taken.seconds, 1e-3), 1.0))
+        stride = min(taken.stride, last - taken.rung, int(room))
+        return taken.rung + stride, 2 * taken.stride
+
+    def _take_history_policy(self, ascent: Ascent) -> None:
+        """Take the policy of the agent that never sees the observations, as one of a class, if it is better."""
+        clock, (rung, stride) = Deadline(), self._next_rung()
+        policy_class, value, short = self._history_classes[rung], ascent.value, math.inf
+        self.work = class_name(policy_class)
+        with suppress(BudgetError, StoppedError), self.stop.stage(max(self._left, _LEAST_TURN)):
+            product = compile_problem(self.problem, policy_class, stop=self.stop)
+            pi = forget_observations(ascent.sweeper, self._bounds.products.of(STATE_CLASS), product)
+            if pi is not None:
+                pi = approach_policy(Objective(product, stop=self.stop), pi, seed=self.options.seed)
+                budget = standard_budget(workers=self.options.workers or available_cores())
+                measurement = measure_product(product, pi, budget=budget, sequences=0, stop=self.stop)
+                short = value - measurement.uncertainty.lower
+                if measurement.beats(self._best.measurement):
+                    self._take(replace(
+                        self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
+                        status=Status.COMPLETED, status_text="found with the bound", optimality=None,
+                    ))  # fmt: skip
+        self._taken = _Taken(rung, stride, short, clock.elapsed)
 
     def _take_if_better(self, found: Solution) -> None:
         """Take a policy that beats the best one, once it is measured for certain.
@@ -483,6 +565,9 @@ class _GapSearch:
         better = newest is not None and newest.rounds >= 2 * self._forgotten
         if self._left < _LEAST_TURN:
             return False
+        if (unseen := self._unseen) is not None and (taken := self._taken) is not None:
+            gain = unseen.value - taken.short - self._best.measurement.uncertainty.lower
+            return self._next_rung()[0] > taken.rung or gain > _STILL_MOVING * self._distance()
         return bool(self._classes) or (better and self._best.policy.policy_class in self._searched)
 
     def _forget(self, policy_class: PolicyClass) -> Policy | None:
@@ -596,22 +681,31 @@ def larger_classes(problem: Problem, *, aware: bool) -> Iterator[PolicyClass]:
         for count in range(1, problem.horizon + 2):
             yield PolicyClass((head, *others, Observations(count), *clock))
         return
-    paths, begun = _count_paths(process)
+    paths, begun = _count_paths(process, most=_MOST_SLOTS)
     for count in range(length + 1, problem.horizon + 2):
         if np.minimum(begun, paths[np.minimum(np.arange(begun.size), count - 1)]).sum() * actions > _MOST_SLOTS:
             return
         yield PolicyClass((LastStates(count), *known, *clock))
 
 
-def _count_paths(process: HiddenProcess) -> tuple[FloatArray, FloatArray]:
-    """Return [steps] how many paths of product states have so many steps, and how many of them begin at the start."""
+def _has_few_histories(process: HiddenProcess) -> bool:
+    """Return whether the agent that never sees the observations is expected to fit, by its histories and sequences."""
+    sequences = float(process.num_observations) ** (process.horizon + 1) * process.num_secrets
+    return sequences <= _MOST_SEQUENCES and _count_paths(process, most=_MOST_HISTORIES)[1][-1] <= _MOST_HISTORIES
+
+
+def _count_paths(process: HiddenProcess, *, most: float) -> tuple[FloatArray, FloatArray]:
+    """Return [steps] how many paths of product states have so many steps, and how many of them begin at the start.
+
+    most: what is more need not be counted to the end.
+    """
     from scipy.sparse import csr_array
 
     size, last = process.num_states, int(process.edge_start[process.num_states])
     links = (np.ones(last), process.edge_target[:last], process.edge_start[: size + 1])
     onward, ahead = csr_array(links, shape=(size, size)), [np.ones(size)]
     for _ in range(process.horizon):
-        ahead.append(np.minimum(onward @ ahead[-1], _MOST_SLOTS + 1.0))
+        ahead.append(np.minimum(onward @ ahead[-1], most + 1.0))
     start = np.unique(process.edge_target[last:])
     return np.array([one.sum() for one in ahead]), np.array([one[start].sum() for one in ahead])
 

@@ -49,10 +49,15 @@ def slack(
     actions = int(np.diff(moves.choice_start).max(initial=1))
     operations = (horizon + 2) * (branches + 2 * emitted + actions + len(decisions.names) + 8)
     operations += decisions.start_state.size * emitted + ends + decisions.windows.delay
-    magnitude = float(np.abs(costs).max(initial=0.0)) + most_paid(decisions, multipliers)
+    magnitude = largest_size(costs) + most_paid(decisions, multipliers)
     if penalty is not None:
         magnitude += 2.0 * float(np.abs(penalty).max(axis=1, initial=0.0).sum())
     return sum_error(4 * operations, magnitude)
+
+
+def largest_size(values: FloatArray) -> float:
+    """Return the largest absolute value, 0 where there are none."""
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def most_paid(decisions: Decisions, multipliers: FloatArray) -> float:

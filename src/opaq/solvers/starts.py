@@ -267,8 +267,11 @@ def find_even_policy(objective: Objective, *, seed: int = 0) -> FloatArray:
 def approach_policy(objective: Objective, aim: FloatArray, *, seed: int = 0) -> FloatArray:
     """Return a policy vector that meets the task and is as close to another as it can be, made in little time.
 
-    aim: [slot], the other. seed: as of `find_feasible_policy`, from whose policy the way leads to the aim.
+    aim: [slot], the other, which is returned if it meets the task itself.
+    seed: as of `find_feasible_policy`, from whose policy the way leads to the aim.
     """
+    if _Ascent(objective).closest(aim).feasible:
+        return aim
     return _Ascent(objective).approach(aim, find_feasible_policy(objective, seed=seed, climb=False))
 
 

@@ -28,8 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from opaq.certificates.decoder.decisions import Decisions
+from opaq.certificates.decoder.layers import dot
 from opaq.certificates.decoder.sweeps import Costs, Flow, Sweeper
-from opaq.certificates.rounding import UNIT, slack
+from opaq.certificates.rounding import UNIT, largest_size, slack
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.uncertainty import Uncertainty
 
@@ -115,6 +116,7 @@ class Ascent:
     penalties: Penalties | None
     flow: Flow  # of the proximal point
     average: Flow
+    room: FloatArray  # [cell], where masses in between are kept for a round
     table: FloatArray | None = None  # nu, centred
     mean: Costs | None = None  # the average costs of all rounds
     most_cost: float = 0.0
@@ -140,7 +142,8 @@ class Ascent:
         """
         flow = sweeper.flow()
         table = None if penalties is None else np.zeros_like(flow.used)
-        return cls(sweeper, uncertainty, multipliers, scales, penalties, flow, flow, table)
+        average, room = flow._replace(masses=flow.masses.copy()), np.empty_like(flow.masses)
+        return cls(sweeper, uncertainty, multipliers, scales, penalties, flow, average, room, table)
 
     def round(self) -> Proof:
         """Improve the policy once, and return the bound that the costs of this round prove.
@@ -148,7 +151,7 @@ class Ascent:
         Raises StoppedError when the sweeper's stop is requested meanwhile.
         """
         theta = 2.0 / (self.rounds + 2.0)
-        middle = self.average.mix(self.flow, theta)
+        middle = self.average.mix(self.flow, theta, into=self.room)
         cells = self.sweeper.decoder_costs(self.uncertainty, middle.masses, self.rounds)
         penalty = None if self.penalties is None or self.table is None else self.penalties.centre(self.table)
         costs = Costs(cells, self.multipliers, penalty)
@@ -159,29 +162,31 @@ class Ascent:
         if self.rounds % _EVERY == _EVERY - 1:
             proof = min(proof, self._bound_average(), key=lambda one: one.bound)
         before, self.flow = self.flow, self.sweeper.flow()
-        self.average = self.average.mix(self.flow, theta)
+        self.average = self.average.mix(self.flow, theta, into=self.average.masses)
         self.value = self.sweeper.total(self.uncertainty, self.average.masses)
-        self._adapt(costs, middle, soft, theta)
-        self._pull(before.mix(self.flow, 2.0), theta, _DUAL_STEP / step)
+        self._adapt(costs, middle, before, soft, theta)
+        self._pull(before.act(self.flow, 2.0), theta, _DUAL_STEP / step)
         self.rounds += 1
         self.least = min(self.least, proof.bound)
         return proof
 
-    def _adapt(self, costs: Costs, middle: Flow, soft: float, theta: float) -> None:
+    def _adapt(self, costs: Costs, middle: Flow, before: Flow, soft: float, theta: float) -> None:
         """Make later steps shorter, down to safe ones, where f is less flat than this one took it to be; else longer.
 
         A step is short enough where f of the new average is below its linear form at the middle by at most theta^2 /
         step times the relative entropy of the new proximal point to the last one; that is theta times what the point
         has in linear costs beyond the value of the step.
 
-        costs: of the middle, the slopes of f there. soft: the value of the step. theta: the weight of the round.
+        costs: of the middle, the slopes of f there. before: the last proximal point; the new average is ahead of the
+        middle by theta times what the point has moved. soft: the value of the step. theta: the weight of the round.
         """
         point = self.flow
-        value = costs.cells @ point.masses + costs.multipliers @ point.payoffs
+        gained = float(dot(costs.cells, point.masses))
+        value = gained + costs.multipliers @ point.payoffs
         if costs.penalty is not None:
             value += (costs.penalty * point.used).sum()
         allowed = theta * max(0.0, float(value) - soft)
-        moved = float(costs.cells @ (self.average.masses - middle.masses))
+        moved = theta * (gained - float(dot(costs.cells, before.masses)))
         fallen = moved - self.value + self.sweeper.total(self.uncertainty, middle.masses)
         if fallen > allowed + _NO_FALL:
             self.longer = max(1.0, self.longer * allowed / fallen)
@@ -190,8 +195,9 @@ class Ascent:
 
     def _blend(self, costs: Costs) -> None:
         """Add costs to their average, in which later rounds weigh more (as the square of their number)."""
-        self.most_cost = max(self.most_cost, float(np.abs(costs.cells).max(initial=0.0)))
-        self.mean = costs if self.mean is None else self.mean.mix(costs, 3.0 / (self.rounds + 3.0))
+        self.most_cost = max(self.most_cost, largest_size(costs.cells))
+        mean = costs._replace(cells=costs.cells.copy()) if self.mean is None else self.mean
+        self.mean = mean.mix(costs, 3.0 / (self.rounds + 3.0), into=mean.cells)
 
     def _bound_average(self) -> Proof:
         """Return the bound of the average costs: costs that are valid for f form a convex set, and the bound is convex.

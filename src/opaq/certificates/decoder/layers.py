@@ -15,7 +15,7 @@ reaches, and the compiled steps over one of them:
 
   m' the machine's node after o'. V_T adds the cost of the cell (node, secret value); sum of start x V_0 is what no
   policy exceeds, whether it sees the observations or not,
-- `charge_bits` and `count_bits` are the costs and the sum of opacity over cells.
+- `charge_bits` and `count_bits` are the costs and the sum of opacity over cells, `mix` and `dot` work on long arrays.
 """
 
 from __future__ import annotations
@@ -597,3 +597,19 @@ def count_bits(start, settled, masses, first_node, end_node):
             if masses[cell] > 0.0:
                 bits -= masses[cell] * math.log2(masses[cell] / total)
     return bits
+
+
+@kernel
+def mix(one, two, weight, into):
+    """Write one + weight (two - one) of two arrays of the same length; `into` may be the first."""
+    for index in range(one.size):
+        into[index] = one[index] + weight * (two[index] - one[index])
+
+
+@kernel
+def dot(one, two):
+    """Return the sum of products of two arrays of the same length, in this thread: libraries would begin others."""
+    total = 0.0
+    for index in range(one.size):
+        total += one[index] * two[index]
+    return total

@@ -24,6 +24,7 @@ from opaq.errors import BudgetError
 from opaq.model.arrays import FloatArray
 from opaq.model.uncertainty import Uncertainty
 from opaq.stop import Deadline, Stop
+from opaq.threads import available_cores
 
 _MIXED_IN = 0.2  # of the uniform policy, when a search starts from what another one came to
 _MIXED_IN_LATE = 0.05  # the same, of an agent that sees the observations late
@@ -85,6 +86,7 @@ class BoundSearch:
     best: Proof
     aware_bound: float
     known: float = -math.inf  # what a measured policy that meets the task reaches: no proof can be below
+    workers: int = field(default_factory=available_cores)  # the most threads
     machine: str = "number of secret values"
     reached: float = -math.inf  # what the last search's own policy came to on its machine: no bound is below
     rungs: list[BoundStep] = field(default_factory=list)
@@ -159,7 +161,7 @@ class BoundSearch:
             return False
         penalties = Penalties.of(decisions) if delay == 0 and not self.aware else None
         both = penalties is not None and penalties.matter
-        sweeper = Sweeper.of(decisions, layers, self.stop)
+        sweeper = Sweeper.of(decisions, layers, self.stop, workers=self.workers)
         if self._used is not None:
             sweeper.follow(self._used, uniform_share=_MIXED_IN if delay == 0 else _MIXED_IN_LATE)
         first = deadline

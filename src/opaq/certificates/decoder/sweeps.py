@@ -30,6 +30,7 @@ from opaq.model.uncertainty import Cells, Uncertainty
 from opaq.stop import Stop
 from opaq.threads import map_in_threads
 
+_CELLS_PER_THREAD = 1 << 18  # fewer take hardly longer than a thread does to begin
 _CELLS_PER_BLOCK = 1 << 14  # the arrays that costs are computed with stay in the caches of a core
 
 
@@ -40,12 +41,20 @@ class Flow(NamedTuple):
     payoffs: FloatArray  # [requirement]
     used: FloatArray  # [time, (pair, action)]: how often every action is taken
 
-    def mix(self, other: Flow, weight: float) -> Flow:
+    def mix(self, other: Flow, weight: float, *, into: FloatArray) -> Flow:
         """Return (1 - weight) x this + weight x other: the flow of the mixture of the two distributions of runs.
+
+        into: [cell], where the masses are written; it may be this flow's own array.
+        """
+        return self.act(other, weight)._replace(masses=_mix(self.masses, other.masses, weight, into))
+
+    def act(self, other: Flow, weight: float) -> Flow:
+        """Return the payoffs and use of the mixture, with the masses of this flow.
 
         weight: beyond 1 it extrapolates, which gives a flow in the sense of its equations alone.
         """
-        return Flow(*(one + weight * (two - one) for one, two in zip(self, other, strict=True)))
+        payoffs, used = (one + weight * (two - one) for one, two in zip(self[1:], other[1:], strict=True))
+        return Flow(self.masses, payoffs, used)
 
 
 class Costs(NamedTuple):
@@ -55,13 +64,13 @@ class Costs(NamedTuple):
     multipliers: FloatArray  # [requirement]
     penalty: FloatArray | None = None  # [time, (pair, action)]
 
-    def mix(self, other: Costs, weight: float) -> Costs:
+    def mix(self, other: Costs, weight: float, *, into: FloatArray) -> Costs:
         """Return (1 - weight) x this + weight x other; without penalties where one of the two has none.
 
         Costs that are valid for a concave f form a convex set, so that mixtures with a weight in [0, 1] prove bounds
-        too.
+        too. into: [cell], where the costs of cells are written; it may be this one's own array.
         """
-        cells = self.cells + weight * (other.cells - self.cells)
+        cells = _mix(self.cells, other.cells, weight, into)
         multipliers = self.multipliers + weight * (other.multipliers - self.multipliers)
         if self.penalty is None or other.penalty is None:
             return Costs(cells, multipliers)
@@ -160,6 +169,7 @@ class Sweeper:
         mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size)
         payoffs = self._payoffs(mass, used)
         for emission in self.layers.ending:
+            self.stop.check()
             mass = emission.emit(mass, workers=self.workers)
         return Flow(mass, payoffs, used)
 
@@ -225,7 +235,7 @@ class Sweeper:
 
     def _share_nodes(self, work: Callable[[tuple[int, int]], Any]) -> Iterator[Any]:
         """Yield what is returned for parts of the end nodes (the first of each, and the one after its last)."""
-        parts = max(1, min(self.workers, self.layers.cell_secret.size // _CELLS_PER_BLOCK))
+        parts = max(1, min(self.workers, self.layers.cell_secret.size // _CELLS_PER_THREAD))
         cuts = np.linspace(0, self.layers.settled.size, parts + 1).astype(np.int64)
         return map_in_threads(work, list(pairwise(cuts.tolist())), workers=self.workers)
 
@@ -285,6 +295,7 @@ class Sweeper:
         """Return [entry of the last layer]: what the cells are worth that it comes to, on average. cells: [cell]."""
         values = cells
         for emission in reversed(self.layers.ending):
+            self.stop.check()
             values = emission.expect(values, workers=self.workers)
         return values
 
@@ -327,6 +338,12 @@ def _cut_cells(layers: Layers) -> tuple[_Block, ...]:
         cells = Cells.of(start[first : end + 1] - span.start, layers.cell_secret[span], layers.settled[first:end])
         blocks.append(_Block(span, cells))
     return tuple(blocks)
+
+
+def _mix(one: FloatArray, two: FloatArray, weight: float, into: FloatArray) -> FloatArray:
+    """Write one + weight (two - one) into an array, which may be the first, and return it."""
+    kernels.mix(one, two, weight, into)
+    return into
 
 
 def _sums(index: IntArray | IndexArray, weights: FloatArray, size: int) -> FloatArray:

@@ -13,9 +13,9 @@ beginning nor at the end, and no table of pairs (word, sequence) is needed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from opaq.kernel_cache import kernel
 from opaq.model.arrays import FloatArray, IndexArray, IntArray, indices
 from opaq.threads import map_in_threads
 
-_LONG = 1 << 14  # numbers: work on fewer takes less time than a thread does to begin
+_LONG = 1 << 20  # numbers: work on fewer takes hardly longer than a thread does to begin
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,7 @@ class Words:
     kind: tuple[IndexArray, ...]  # [time][word] -> kind of emission that it ends with
     chance: FloatArray  # [kind, observation]
     num_secrets: int
-    cells: IntArray  # [cell] -> its place among all pairs (sequence, secret)
+    cells: IndexArray  # [cell] -> its place among all pairs (sequence, secret)
     room: tuple[FloatArray, FloatArray]  # two arrays of work space: every A_t has its place in one of them, in turns
 
     @classmethod
@@ -48,27 +48,29 @@ class Words:
         for before, code in pairwise(codes):
             order = np.argsort(before)
             parents.append(indices(order[np.searchsorted(before[order], code // base)]))
-        kinds, none = tuple(indices(code % base) for code in codes), np.zeros(0, dtype=np.int64)
+        kinds, none = tuple(indices(code % base) for code in codes), indices(np.zeros(0))
         occurs = np.zeros(codes[-1].size * num_secrets)
         occurs[possible] = 1.0
         sizes = _sizes([code.size for code in codes], chance.shape[1], num_secrets)
         room = np.zeros(max(sizes[::2])), np.zeros(max(sizes[1::2]))
         shown = cls(tuple(parents), kinds, (chance > 0.0).astype(np.float64), num_secrets, none, room)
-        return replace(shown, chance=chance, cells=np.flatnonzero(shown.push(occurs)))
+        return replace(shown, chance=chance, cells=indices(np.flatnonzero(shown.push(occurs))))
 
     @property
     def secret(self) -> IntArray:
         """Return [cell] -> secret value."""
-        return self.cells % self.num_secrets
+        return (self.cells % self.num_secrets).astype(np.int64)
 
     @property
     def sequence(self) -> IntArray:
         """Return [cell] -> observation sequence, ascending."""
-        return self.cells // self.num_secrets
+        return (self.cells // self.num_secrets).astype(np.int64)
 
     def emit(self, mass: FloatArray, *, workers: int) -> FloatArray:
         """Return the masses of cells. mass: [word of the last time, secret]. workers: the most threads."""
-        return self.push(mass, workers=workers)[self.cells]
+        everywhere, masses = self.push(mass, workers=workers), np.empty(self.cells.size)
+        _share(lambda low, high: _gather(everywhere, self.cells, masses, low, high), _cut(masses.size, workers))
+        return masses
 
     def expect(self, values: FloatArray, *, workers: int) -> FloatArray:
         """Return [word of the last time, secret] what the cells are worth that it leads to, on average.
@@ -78,11 +80,13 @@ class Words:
         size = self.chance.shape[1]
         width = size ** len(self.parent) * self.num_secrets
         after = self.room[0][:width]
-        after[self.cells] = values  # what other pairs are worth is multiplied by 0
+        spread = after  # what pairs that are no cells are worth is multiplied by 0
+        _share(lambda low, high: _scatter(values, self.cells, spread, low, high), _cut(values.size, workers))
         for time, (parent, kind) in enumerate(zip(self.parent, self.kind, strict=True)):
             width //= size
             before = self.room[(time + 1) % 2][: parent.size * width]
-            _share(_pull_words, parent, (parent, kind, self.chance, after, before, width), workers)
+            how = (parent, kind, self.chance, after, before, width)
+            _share(lambda *part, how=how: _pull_words(*how, *part), _cut_words(parent, width, workers))
             after = before
         return after.copy()
 
@@ -93,12 +97,9 @@ class Words:
             count = self.parent[time - 1].size if time else 1
             after = self.room[time % 2][: count * size * width]
             after.fill(0.0)
-            _share(
-                _push_words,
-                self.parent[time],
-                (self.parent[time], self.kind[time], self.chance, mass, after, width),
-                workers,
-            )
+            how = (self.parent[time], self.kind[time], self.chance, mass, after, width)
+            parts = _cut_words(self.parent[time], width, workers)
+            _share(lambda *part, how=how: _push_words(*how, *part), parts)
             mass, width = after, width * size
         return mass
 
@@ -115,23 +116,30 @@ def _sizes(counts: list[int], num_observations: int, num_secrets: int) -> list[i
     return [count * num_observations ** (times - time) * num_secrets for time, count in enumerate([1, *counts])]
 
 
-def _share(step: Any, parent: IndexArray, arguments: tuple[Any, ...], workers: int) -> None:
-    """Take a step of a kernel in threads, each for some of the words and their rests, so that no two write the same.
-
-    step: the kernel, arguments: its first ones, of which the last is the width. Words have ascending parents.
-    """
-    count, width = parent.size, arguments[-1]
-    if width >= _LONG:
-        cuts = np.linspace(0, width, workers + 1).astype(np.int64)
-        parts = [(0, count, int(low), int(high)) for low, high in pairwise(cuts)]
-    else:
-        cuts = np.searchsorted(parent, parent[np.linspace(0, count - 1, workers + 1).astype(np.int64)])
-        cuts[-1] = count
-        parts = [(int(low), int(high), 0, width) for low, high in pairwise(cuts)]
-    for _ in map_in_threads(
-        lambda part: step(*arguments, *part), parts, workers=workers if count * width > _LONG else 1
-    ):
+def _share(work: Callable[..., None], parts: list[tuple[int, ...]]) -> None:
+    """Do work in threads, one for each of its parts."""
+    for _ in map_in_threads(lambda part: work(*part), parts, workers=len(parts)):
         pass
+
+
+def _cut(size: int, parts: int) -> list[tuple[int, ...]]:
+    """Return where each of some parts of a size begins and ends; only one where threads would gain nothing."""
+    cuts = np.linspace(0, size, (parts if size >= _LONG else 1) + 1).astype(np.int64)
+    return list(pairwise(cuts.tolist()))
+
+
+def _cut_words(parent: IndexArray, width: int, parts: int) -> list[tuple[int, ...]]:
+    """Return parts of all words and their rests (as the kernels below take them) of which no two write the same.
+
+    parent: [word], ascending. width: the rests of a word.
+    """
+    if parts == 1 or parent.size * width < _LONG:
+        return [(0, parent.size, 0, width)]
+    if width > parent.size:
+        return [(0, parent.size, *part) for part in pairwise(np.linspace(0, width, parts + 1).astype(int).tolist())]
+    cuts = np.searchsorted(parent, parent[np.linspace(0, parent.size - 1, parts + 1).astype(int)])
+    cuts[-1] = parent.size
+    return [(*part, 0, width) for part in pairwise(cuts.tolist())]
 
 
 @kernel
@@ -166,3 +174,17 @@ def _pull_words(parent, kind, chance, after, values, width, first_word, end_word
                 place = (parent[word] * size + observation) * width
                 for rest in range(first_rest, end_rest):
                     values[first + rest] += share * after[place + rest]
+
+
+@kernel
+def _gather(everywhere, cells, masses, first, end):
+    """Write the masses of some cells, from those of all pairs (sequence, secret)."""
+    for cell in range(first, end):
+        masses[cell] = everywhere[cells[cell]]
+
+
+@kernel
+def _scatter(values, cells, everywhere, first, end):
+    """Write what some cells are worth where they are among all pairs (sequence, secret)."""
+    for cell in range(first, end):
+        everywhere[cells[cell]] = values[cell]
