@@ -79,6 +79,7 @@ _TURN, _LARGE_TURN = 0.15, 0.35  # of the time left, for one turn of the policie
 _COUNTING, _MEASURING = 0.1, 0.1  # of the time left: for counting beliefs, and for measuring a policy for certain
 _SHARED = 0.6  # of the time of a turn of the bound, while there are policies to search
 _LEAST_TURN = 2.0  # seconds
+_SEARCH_SHARE = 0.985  # of the time: what is being computed then takes a moment to end
 _FINISHING, _FINISHING_SHARE = 6.0, 0.25  # seconds to judge and measure what the last search found; of all time at most
 _PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
@@ -87,7 +88,8 @@ _STILL_SHORT = (
     0.3  # of the gap: a class that loses more of what the agent behind the bound reaches gives way to a finer
 )
 _FIRST_ROUNDS = 24  # of that agent, before its policy is looked at
-_MEASURED_IN = 0.5  # of the time left: the policies of a class that takes longer to measure are too large
+_MEASURED_IN = 0.7  # of the time left: the policies of a class that takes longer to measure are too large
+_LONGER = 1.5  # times as long takes measuring the policies of the next finer class, about
 _SLOW = 1e-5  # bits per second: a side that moves the gap by less stands still
 _MOST_SLOTS = 300_000  # of a larger class
 _MOST_HISTORIES, _MOST_SEQUENCES = 20e6, 40e6  # with which the agent that never sees the observations fits
@@ -250,7 +252,7 @@ def solve_to_gap(
         raise InputError([Fault("solver", "a search to a gap takes a solver by its name", "give its name")])
     first = None if initial_policy is None else as_policy(initial_policy, read, within=read.policy_class)
     deadline = call.limited_to(DEFAULT_TIME if chosen.time_limit is None else chosen.time_limit)
-    with interruptible(stop) as own_stop, own_stop.limit(deadline.left):
+    with interruptible(stop) as own_stop, own_stop.limit(deadline.share(_SEARCH_SHARE)):
         return _GapSearch(read, wanted, replace(chosen, time_limit=None), own_stop, deadline, on_step, on_gap).run(
             first, aware=observation_aware
         )
@@ -492,13 +494,13 @@ class _GapSearch:
         unseen, left, seconds = self._unseen, self.deadline.left, self.deadline.seconds
         if unseen is None or unseen.rounds >= _FIRST_ROUNDS:
             return False
-        return left is None or seconds is None or left > 0.4 * seconds
+        return left is None or seconds is None or left > 0.5 * seconds
 
     def _next_rung(self) -> tuple[int, int]:
         """Return the class to take the agent's policy in, and how many classes finer that is than the last one.
 
         It becomes finer, in larger and larger strides, while the class loses much of what is missing to the bound.
-        Measuring takes about twice as long one class further.
+        Measuring takes longer from class to class.
         """
         taken, last = self._taken, len(self._history_classes) - 1
         if taken is None:
@@ -506,7 +508,7 @@ class _GapSearch:
         gap = self._distance()
         if taken.short <= _STILL_SHORT * gap or taken.rung == last:
             return taken.rung, taken.stride
-        room = math.log2(max(_MEASURED_IN * self._left / max(taken.seconds, 1e-3), 1.0))
+        room = math.log(max(_MEASURED_IN * self._left / max(taken.seconds, 1e-3), 1.0)) / math.log(_LONGER)
         stride = min(taken.stride, last - taken.rung, int(room))
         return taken.rung + stride, 2 * taken.stride
 

@@ -14,8 +14,10 @@ import numpy as np
 
 from opaq.certificates.decoder.layers import Layer
 from opaq.certificates.decoder.sweeps import Sweeper
-from opaq.model.arrays import FloatArray, IntArray, distinct, expand_rows
+from opaq.model.arrays import BoolArray, FloatArray, IntArray, distinct, expand_rows
 from opaq.product.compile import Product
+
+_HARDLY = 1e-10  # histories with less probability are left out: they are most of them, and together some 1e-5
 
 
 def forget_observations(sweeper: Sweeper, base: Product, product: Product) -> FloatArray | None:
@@ -44,7 +46,7 @@ def forget_observations(sweeper: Sweeper, base: Product, product: Product) -> Fl
         owner, target, newest = time.step(where)
         wanted = state[owner] * size + base.state_of[newest]
         place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-        known = keys[place] == wanted
+        known = (keys[place] == wanted) & time.seen[target]
         pairs = distinct(target[known] * process.num_states + targets[place[known]])
         where, state = pairs // process.num_states, pairs % process.num_states
         owner, slot = expand_rows(process.row_start, process.row[state])
@@ -62,6 +64,7 @@ class _Time(NamedTuple):
     # from positions of the time before (-1: before the first): which of them, the position after, its product state
     used: FloatArray  # how often actions are taken
     first: IntArray  # [position]: where its actions begin
+    seen: BoolArray  # [position]: whether it is reached more than hardly ever
 
 
 def _follow_windows(sweeper: Sweeper) -> Iterator[_Time]:
@@ -75,7 +78,7 @@ def _follow_windows(sweeper: Sweeper) -> Iterator[_Time]:
         return owner, after, windows.newest[after]
 
     for used in sweeper.window_use():
-        yield _Time(step, used, first)
+        yield _Time(step, used, first, np.add.reduceat(used, first[:-1]) > 0.0)
 
 
 def _follow_histories(sweeper: Sweeper) -> Iterator[_Time]:
@@ -90,7 +93,8 @@ def _follow_histories(sweeper: Sweeper) -> Iterator[_Time]:
 
     step = begin
     for time, used in enumerate(sweeper.entry_use()):
-        yield _Time(step, used, layers[time].menu_start)
+        first = layers[time].menu_start
+        yield _Time(step, used, first, np.add.reduceat(used, first[:-1]) > _HARDLY)
         if time == len(layers) - 1:
             return
         layer, state = layers[time], moves.pair_state[layers[time].pair].astype(np.int64)
