@@ -78,6 +78,7 @@ _SCALES = (
 )
 # bytes, nodes and share of the time of one turn; seconds that must be left, and bytes at most for each of them, since
 # larger layers take long to build and more rounds to gain anything
+_QUICK = 100 << 20  # bytes of layers that are built and searched within seconds
 _BYTES_A_SECOND = 40e6  # for each second left, of agents that never see the observations
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
@@ -580,16 +581,16 @@ class CertificateSearch:
     def choose_turns(self, deadline: Deadline) -> Iterator[BoundTurn]:
         """Yield turns from cheap to fine, as the time until the deadline allows.
 
-        First the last observation and the history program. For policies that see the observations: a small full tree,
-        two observations; then belief graphs, alone and beside longer windows; last the full tree with all the memory.
-        For those that do not: `_choose_delays`. Machines that do not fit are passed over.
+        First the last observation. For policies that see the observations: a small full tree, two observations; then
+        belief graphs, alone and beside longer windows; last the full tree with all the memory. For those that do not:
+        `_choose_delays`, and the history program. Machines that do not fit are passed over.
         """
         process, memory, stop = self.process, self.budget.memory, self.ladder.stop
         yield BoundTurn("machine", 0.05, ObservationWindow(1, process.num_observations))
-        yield BoundTurn("histories", 0.25)
         if not self.ladder.aware and process.emission.values.min() < 1.0:
             yield from self._choose_delays(deadline)
             return
+        yield BoundTurn("histories", 0.25)
         yield BoundTurn("machine", 1.0, ObservationTree(), _SMALL)
         if process.num_observations**3 < 2**62:
             yield BoundTurn("machine", 0.05, ObservationWindow(2, process.num_observations), memory // 8)
@@ -620,13 +621,18 @@ class CertificateSearch:
         """
         ladder, horizon = self.ladder, self.process.horizon
         delays = sorted({*(delay for delay in (1, 2, 3, 4, 5, 6, 8, 12, 16) if delay < horizon), max(horizon, 1)})
-        memory = self.budget.memory
+        last, most = len(delays) - 1, self.budget.memory
         if deadline.left is not None:
-            memory = min(memory, max(_SMALL, round(_BYTES_A_SECOND * deadline.left)))
-        unseen = BoundTurn("machine", 0.3, ObservationTree(), memory, delays[-1], thorough=False)
-        if (yield from self._take_longest(unseen, delays, len(delays) - 1)) == len(delays):
-            while not ladder.settled(self.finest):
-                yield BoundTurn("resume", 0.2)
+            most = min(most, max(_SMALL, round(_BYTES_A_SECOND * deadline.left)))
+        unseen = BoundTurn("machine", 0.1, ObservationTree(), min(most, _QUICK), thorough=False)
+        fits = (yield from self._take_longest(unseen, delays, last)) > last
+        yield BoundTurn("histories", 0.25)  # the optimum to the last digit, where histories are few
+        if not fits:
+            unseen = replace(unseen, share=0.3, memory=most)
+            fits = (yield from self._take_longest(unseen, delays, last)) > last
+        while fits and not ladder.settled(self.finest):
+            yield BoundTurn("resume", 0.2)
+        if fits:
             return
         tree = rounded = 0  # how many delays, from the shortest on, need not be tried again
         for memory, nodes, share, least, bytes_a_second in _SCALES:

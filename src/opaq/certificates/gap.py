@@ -303,6 +303,7 @@ class _GapSearch:
     _history_classes: list[PolicyClass] = field(default_factory=list)  # all of them, from coarse to fine
     _forgotten: int = 0  # rounds of the late agent when its policy was taken last
     _taken: _Taken | None = None  # the policy of the agent that never sees the observations, as it was taken last
+    _bound_is_closed: bool = False  # whether the bound's side has nothing left to try
     _large: bool = True  # whether the belief graph is: then searches need more time, and bounds gain less
     _best: Solution = field(init=False)
     _bounds: CertificateSearch = field(init=False)
@@ -395,12 +396,15 @@ class _GapSearch:
                 break
             if bound.open and (opening or self._is_new):
                 chosen, opening = bound, max(opening - 1, 0)
+            elif policy.open and self._has_history_policy:
+                chosen = policy if not bound.open or self._history_rate() >= bound.rate else bound
             elif max(side.rate for side in sides) < _SLOW:
                 chosen = min(sides, key=lambda side: side.spent)
             else:
                 chosen = max(sides, key=lambda side: (side.waited >= side.patience, side.rate))
             clock, before = Deadline(), self._distance()
             chosen.open = chosen.take()
+            self._bound_is_closed = not bound.open
             for side in (policy, bound):
                 side.waited += 1
             chosen.note(before - self._distance() if math.isfinite(before) else 0.0, clock.elapsed)
@@ -451,7 +455,7 @@ class _GapSearch:
         observations needs no search: what it does is a policy.
         """
         best = self._best
-        if self._unseen is not None:
+        if self._unseen is not None and self._has_history_policy:
             self._take_history_policy(self._unseen)
             return self._more_policies
         policy_class = self._classes[0] if self._classes else best.policy.policy_class
@@ -496,6 +500,23 @@ class _GapSearch:
             return False
         return left is None or seconds is None or left > 0.5 * seconds
 
+    @property
+    def _has_history_policy(self) -> bool:
+        """Return whether the agent that never sees the observations has a policy worth taking: better, or finer."""
+        unseen, taken = self._unseen, self._taken
+        if unseen is None or taken is None:
+            return unseen is not None
+        gain = unseen.value - taken.short - self._best.measurement.uncertainty.lower
+        return self._next_rung()[0] > taken.rung or gain > _STILL_MOVING * self._distance()
+
+    def _history_rate(self) -> float:
+        """Return what taking that policy may gain per second."""
+        unseen, taken = self._unseen, self._taken
+        if unseen is None or taken is None:
+            return math.inf
+        seconds = taken.seconds * _LONGER ** (self._next_rung()[0] - taken.rung)
+        return (unseen.value - self._best.measurement.uncertainty.lower) / max(seconds, 1e-3)
+
     def _next_rung(self) -> tuple[int, int]:
         """Return the class to take the agent's policy in, and how many classes finer that is than the last one.
 
@@ -505,8 +526,7 @@ class _GapSearch:
         taken, last = self._taken, len(self._history_classes) - 1
         if taken is None:
             return 0, 1
-        gap = self._distance()
-        if taken.short <= _STILL_SHORT * gap or taken.rung == last:
+        if taken.short <= _STILL_SHORT * self._distance() or taken.rung == last:
             return taken.rung, taken.stride
         room = math.log(max(_MEASURED_IN * self._left / max(taken.seconds, 1e-3), 1.0)) / math.log(_LONGER)
         stride = min(taken.stride, last - taken.rung, int(room))
@@ -515,7 +535,7 @@ class _GapSearch:
     def _take_history_policy(self, ascent: Ascent) -> None:
         """Take the policy of the agent that never sees the observations, as one of a class, if it is better."""
         clock, (rung, stride) = Deadline(), self._next_rung()
-        policy_class, value, short = self._history_classes[rung], ascent.value, math.inf
+        policy_class, value, short = self._history_classes[rung], ascent.value, 0.0
         self.work = class_name(policy_class)
         with suppress(BudgetError, StoppedError), self.stop.stage(max(self._left, _LEAST_TURN)):
             product = compile_problem(self.problem, policy_class, stop=self.stop)
@@ -567,9 +587,8 @@ class _GapSearch:
         better = newest is not None and newest.rounds >= 2 * self._forgotten
         if self._left < _LEAST_TURN:
             return False
-        if (unseen := self._unseen) is not None and (taken := self._taken) is not None:
-            gain = unseen.value - taken.short - self._best.measurement.uncertainty.lower
-            return self._next_rung()[0] > taken.rung or gain > _STILL_MOVING * self._distance()
+        if self._unseen is not None and not self._bound_is_closed:
+            return self._has_history_policy
         return bool(self._classes) or (better and self._best.policy.policy_class in self._searched)
 
     def _forget(self, policy_class: PolicyClass) -> Policy | None:

@@ -140,6 +140,8 @@ class Ascent:
         multipliers: [requirement], at least 0. scales: [requirement] how far payoffs can move.
         penalties: given if agents do not see the observations.
         """
+        if sweeper.decisions.windows.unseen:  # the average is then a policy that may be taken
+            sweeper.keep_plan()
         flow = sweeper.flow()
         table = None if penalties is None else np.zeros_like(flow.used)
         average, room = flow._replace(masses=flow.masses.copy()), np.empty_like(flow.masses)
@@ -161,7 +163,7 @@ class Ascent:
         self._blend(costs)
         if self.rounds % _EVERY == _EVERY - 1:
             proof = min(proof, self._bound_average(), key=lambda one: one.bound)
-        before, self.flow = self.flow, self.sweeper.flow()
+        before, self.flow = self.flow, self.sweeper.flow(theta)
         self.average = self.average.mix(self.flow, theta, into=self.average.masses)
         self.value = self.sweeper.total(self.uncertainty, self.average.masses)
         self._adapt(costs, middle, before, soft, theta)

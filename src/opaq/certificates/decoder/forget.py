@@ -8,14 +8,16 @@ that the bound itself has chosen. The tighter the bound, the better it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from opaq.certificates.decoder.layers import Layer
 from opaq.certificates.decoder.sweeps import Sweeper
-from opaq.model.arrays import BoolArray, FloatArray, IntArray, distinct, expand_rows
+from opaq.model.arrays import BoolArray, FloatArray, IndexArray, IntArray, distinct, expand_rows
 from opaq.product.compile import Product
+from opaq.product.process import HiddenProcess
 
 _HARDLY = 1e-10  # histories with less probability are left out: they are most of them, and together some 1e-5
 
@@ -82,36 +84,41 @@ def _follow_windows(sweeper: Sweeper) -> Iterator[_Time]:
 
 
 def _follow_histories(sweeper: Sweeper) -> Iterator[_Time]:
-    """Yield the times of an agent that never sees the observations: positions are entries, which are histories."""
-    moves, layers, size = sweeper.decisions.moves, sweeper.layers.layers, sweeper.decisions.process.num_states
-    edge_start, edge_target = sweeper.decisions.process.edge_start, sweeper.decisions.process.edge_target
-    state = moves.pair_state[layers[0].pair].astype(np.int64)
+    """Yield the times of an agent that never sees the observations: positions are entries, which are histories.
 
-    def begin(where: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        entry = distinct(sweeper.layers.root)
-        return np.zeros_like(entry), entry, state[entry]
+    What it does is its plan, the average over all rounds of a search. At the last time positions are product states.
+    """
+    moves, layers, process = sweeper.decisions.moves, sweeper.layers.layers, sweeper.decisions.process
+    size, plan = process.num_states, sweeper.plan
+    entry = distinct(sweeper.layers.root)
+    state = moves.pair_state[layers[0].pair[entry]].astype(np.int64)
+    owner, entry = np.zeros_like(entry), entry if len(plan) > 1 else state
+    step = partial(_return_given, (owner, entry, state))
+    for layer, used in zip(layers[:-1], plan, strict=False):
+        yield _Time(step, used, layer.menu_start, np.add.reduceat(used, layer.menu_start[:-1]) > _HARDLY)
+        step = partial(_follow_layer, layer, moves.pair_state[layer.pair], process, layer is layers[-2])
+    yield _Time(step, plan[-1], moves.choice_start, np.ones(size, dtype=np.bool_))
 
-    step = begin
-    for time, used in enumerate(sweeper.entry_use()):
-        first = layers[time].menu_start
-        yield _Time(step, used, first, np.add.reduceat(used, first[:-1]) > _HARDLY)
-        if time == len(layers) - 1:
-            return
-        layer, state = layers[time], moves.pair_state[layers[time].pair].astype(np.int64)
-        node = np.repeat(np.arange(layer.node_start.size - 1), np.diff(layer.node_start))
-        next_node = np.repeat(np.arange(layer.next_start.size - 1), np.diff(layer.next_start))
-        keys = next_node * size + layer.next_state
-        order = np.argsort(keys)
 
-        def step(
-            where: IntArray,
-            state: IntArray = state,
-            node: IntArray = node,
-            keys: IntArray = keys[order],
-            order: IntArray = order,
-            layer: Layer = layer,
-        ) -> tuple[IntArray, IntArray, IntArray]:
-            owner, edge = expand_rows(edge_start, state[where])
-            follower = edge_target[edge]
-            found = order[np.searchsorted(keys, node[where][owner] * size + follower)]
-            return owner, layer.child[found].astype(np.int64), follower
+def _return_given(given: tuple[IntArray, IntArray, IntArray], where: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return what is given: where runs begin."""
+    return given
+
+
+def _follow_layer(
+    layer: Layer, state: IndexArray, process: HiddenProcess, last: bool, where: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Take one step from entries of a layer; see `_Time.step`.
+
+    state: [entry]. last: whether the last time comes next, so that positions are product states. where: entries.
+    """
+    owner, edge = expand_rows(process.edge_start, state[where].astype(np.int64))
+    follower = process.edge_target[edge]
+    if last:
+        return owner, follower, follower
+    node = np.repeat(np.arange(layer.node_start.size - 1), np.diff(layer.node_start))
+    next_node = np.repeat(np.arange(layer.next_start.size - 1), np.diff(layer.next_start))
+    keys = next_node * process.num_states + layer.next_state
+    order = np.argsort(keys)
+    index = order[np.searchsorted(keys[order], node[where][owner] * process.num_states + follower)]
+    return owner, layer.child[index].astype(np.int64), follower

@@ -15,7 +15,8 @@ reaches, and the compiled steps over one of them:
 
   m' the machine's node after o'. V_T adds the cost of the cell (node, secret value); sum of start x V_0 is what no
   policy exceeds, whether it sees the observations or not,
-- `charge_bits` and `count_bits` are the costs and the sum of opacity over cells, `mix` and `dot` work on long arrays.
+- `charge_bits` and `count_bits` are the costs and the sum of opacity over cells, `count_use` averages a policy over
+  rounds, `mix` and `dot` work on long arrays.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from opaq.stop import Stop
 _BYTES_A_CASE = 40  # while a level is put together, per (node, next state, observation)
 _BYTES_A_PLACE = 24  # of what waits at the end: its values in sweeps
 _BYTES_AN_ACTION = 8
+_BYTES_A_WORD = 300  # in place of those of a case, where entries are histories: rounds on many of them take long
 _BYTES_A_VALUE = 24  # of what words show: one number, and what costs of cells are computed with
 _MOST_CASES = 60_000_000  # per level: numbering them takes a second or two, in which no stop is noticed
 _COPIES = 10  # of the table of how often actions are taken by time, that a search keeps at once
@@ -220,9 +222,10 @@ class _LayerBuilder:
         cases: how many (node, next state, observation) are about to be numbered. levels: how many follow; they are
         expected to grow as this one has, or the one before it. Raises TooLargeError.
         """
-        if cases > _MOST_CASES or self.used + cases * _BYTES_A_CASE > self.memory:
+        each = _BYTES_A_WORD if self.decisions.windows.unseen else _BYTES_A_CASE
+        if cases > _MOST_CASES or self.used + cases * each > self.memory:
             growth = max(cases / self.cases, self.growth, 1.0)
-            needed = self.used + cases * growth**levels * _BYTES_A_CASE
+            needed = self.used + cases * growth**levels * each
             text = f"the machine '{self.name}' needs more than the {self.memory:,} bytes it may use"
             raise TooLargeError(text, math.inf if cases > _MOST_CASES else needed)
 
@@ -597,6 +600,17 @@ def count_bits(start, settled, masses, first_node, end_node):
             if masses[cell] > 0.0:
                 bits -= masses[cell] * math.log2(masses[cell] / total)
     return bits
+
+
+@kernel
+def count_use(menu_start, mass, policy, weight, plan):
+    """Move a plan towards how often the policy takes actions: plan += weight (mass x policy - plan).
+
+    menu_start: [entry + 1]. mass: [entry]. policy, plan: [(entry, action)].
+    """
+    for entry in range(mass.size):
+        for place in range(menu_start[entry], menu_start[entry + 1]):
+            plan[place] += weight * (mass[entry] * policy[place] - plan[place])
 
 
 @kernel

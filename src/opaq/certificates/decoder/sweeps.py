@@ -98,6 +98,7 @@ class Sweeper:
     policy: list[FloatArray]  # [time][(entry of `acts`, action)]
     buffer: FloatArray  # [3, state]
     workers: int  # the most threads
+    plan: list[FloatArray]  # [time][(entry, action)], last [use]: how often actions are taken on average, if it is kept
 
     @classmethod
     def of(cls, decisions: Decisions, layers: Layers, stop: Stop, *, workers: int = 1) -> Sweeper:
@@ -116,7 +117,7 @@ class Sweeper:
         menu_start = np.concatenate(([0], np.cumsum(counts)))
         alone = last._replace(node_start=np.array([0, example.size]), pair=indices(example), menu_start=menu_start)
         acts = (*layers.layers[:-1], alone)
-        sweeper = cls(decisions, layers, _cut_cells(layers), stop, weight, acts, last_act, [], buffer, workers)
+        sweeper = cls(decisions, layers, _cut_cells(layers), stop, weight, acts, last_act, [], buffer, workers, [])
         sweeper.policy = [sweeper.policy_uniform(time) for time in range(len(acts))]
         return sweeper
 
@@ -161,17 +162,22 @@ class Sweeper:
         self.stop.check()
         return _uniform(np.diff(self.acts[time].menu_start))
 
-    def flow(self) -> Flow:
+    def flow(self, weight: float = 1.0) -> Flow:
         """Follow the policy forwards and return masses, payoffs and use.
 
-        Raises StoppedError when the stop is requested meanwhile.
+        weight: of this flow in the average that `plan` is of. Raises StoppedError when the stop is requested meanwhile.
         """
-        mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size)
+        mass, used = self._follow(self.decisions.moves, self.decisions.use_choice.size, weight)
         payoffs = self._payoffs(mass, used)
         for emission in self.layers.ending:
             self.stop.check()
             mass = emission.emit(mass, workers=self.workers)
         return Flow(mass, payoffs, used)
+
+    def keep_plan(self) -> None:
+        """Keep, from the next flow on, how often actions are taken in every entry on average."""
+        self.plan = [np.zeros(self.policy[time].size) for time in range(self.horizon)]
+        self.plan.append(np.zeros(self.decisions.use_choice.size))
 
     def window_use(self) -> FloatArray:
         """Return [time, choice of a window]: how often the policy takes actions, whatever was observed.
@@ -182,36 +188,25 @@ class Sweeper:
         counted = moves._replace(use_start=moves.choice_start[alike[moves.pair_state]])
         return self._follow(counted, int(moves.choice_start[-1]))[1]
 
-    def entry_use(self) -> Iterator[FloatArray]:
-        """Yield [(entry, action)], time by time: how often the policy takes actions.
-
-        Raises StoppedError when the stop is requested meanwhile.
-        """
-        layers, moves = self.layers.layers, self.decisions.moves
-        mass, spare = (
-            _sums(self.layers.root, self.root_weight, layers[0].pair.size),
-            np.zeros(self.decisions.use_choice.size),
-        )
-        for time in range(self.horizon):
-            yield np.repeat(mass, np.diff(layers[time].menu_start)) * self.policy[time]
-            mass = self._push(time, mass, moves, spare)
-        owner, act = expand_rows(self.acts[-1].menu_start, self.last_act[layers[-1].pair])
-        yield mass[owner] * self.policy[-1][act]
-
-    def _follow(self, moves: DecisionTable, num_uses: int) -> tuple[FloatArray, FloatArray]:
+    def _follow(self, moves: DecisionTable, num_uses: int, weight: float = 0.0) -> tuple[FloatArray, FloatArray]:
         """Follow the policy forwards; return [entry of the last layer] masses and [time, use] how often it acts so.
 
         moves: says where uses are counted, num_uses: how many there are. One call of `layers.forward` per time.
+        weight: with which entries are counted in the plan.
         """
         layers = self.layers.layers
         mass = _sums(self.layers.root, self.root_weight, layers[0].pair.size)
         used = np.zeros((self.horizon + 1, num_uses))
         for time in range(self.horizon):
+            if self.plan and weight > 0.0:
+                kernels.count_use(layers[time].menu_start, mass, self.policy[time], weight, self.plan[time])
             mass = self._push(time, mass, moves, used[time])
         by_pair = _sums(layers[-1].pair, mass, moves.pair_state.size)
         owner, act = expand_rows(self.acts[-1].menu_start, self.last_act)
         use = np.repeat(moves.use_start, np.bincount(owner)) + act - self.acts[-1].menu_start[self.last_act[owner]]
         used[-1] = _sums(use, by_pair[owner] * self.policy[-1][act], num_uses)
+        if self.plan and weight > 0.0:
+            self.plan[-1] += weight * (used[-1] - self.plan[-1])
         return mass, used
 
     def decoder_costs(self, uncertainty: Uncertainty, masses: FloatArray, rounds: int) -> FloatArray:
@@ -234,8 +229,11 @@ class Sweeper:
         return sum(uncertainty.total(masses[block.span], block.cells) for block in self.blocks)
 
     def _share_nodes(self, work: Callable[[tuple[int, int]], Any]) -> Iterator[Any]:
-        """Yield what is returned for parts of the end nodes (the first of each, and the one after its last)."""
-        parts = max(1, min(self.workers, self.layers.cell_secret.size // _CELLS_PER_THREAD))
+        """Yield what is returned for parts of the end nodes: the first of each, and the one after its last.
+
+        Parts do not depend on the number of threads, nor do sums over them.
+        """
+        parts = max(1, self.layers.cell_secret.size // _CELLS_PER_THREAD)
         cuts = np.linspace(0, self.layers.settled.size, parts + 1).astype(np.int64)
         return map_in_threads(work, list(pairwise(cuts.tolist())), workers=self.workers)
 
