@@ -79,7 +79,7 @@ _SCALES = (
 # bytes, nodes and share of the time of one turn; seconds that must be left, and bytes at most for each of them, since
 # larger layers take long to build and more rounds to gain anything
 _QUICK = 100 << 20  # bytes of layers that are built and searched within seconds
-_BYTES_A_SECOND = 40e6  # for each second left, of agents that never see the observations
+_BYTES_A_SECOND = 30e6  # for each second left, of agents that never see the observations
 _LARGEST_TABLE = 40_000_000  # beliefs x observations x states, while beliefs are rounded
 _SMALL = 24 << 20  # bytes of a full observation tree that is searched at once
 _LEAST_SECONDS = 0.2  # for measuring, however short the time
@@ -109,7 +109,8 @@ class BoundTurn:
     machine: ObservationMachine | None = None
     memory: int | None = None  # bytes; None: as much as there is
     delay: int = 0  # after how many steps the agent sees an observation
-    thorough: bool = True  # whether it goes on to the last digit, or gives way to a finer one where little is left
+    thorough: bool = True  # whether it goes on to the last digit; else a machine gives way to a finer one where little
+    # is left to gain, and the history program to others where it is large
 
 
 STATES_ONLY = "any policy that does not see the observations, whatever it remembers"
@@ -561,7 +562,7 @@ class CertificateSearch:
         ladder, finest = self.ladder, self.finest
         ladder.stop.check()
         if turn.kind == "histories":  # the optimum of a small problem is cheap
-            self.optimum = climb_histories(ladder, self.products.of(STATE_CLASS), deadline)
+            self.optimum = climb_histories(ladder, self.products.of(STATE_CLASS), deadline, quick=not turn.thorough)
             proven = self.optimum is not None and self.optimum.status is HistoryStatus.OPTIMAL
             return CertificateStatus.OPTIMUM if proven else None
         if ladder.done:
@@ -581,13 +582,14 @@ class CertificateSearch:
     def choose_turns(self, deadline: Deadline) -> Iterator[BoundTurn]:
         """Yield turns from cheap to fine, as the time until the deadline allows.
 
-        First the last observation. For policies that see the observations: a small full tree, two observations; then
-        belief graphs, alone and beside longer windows; last the full tree with all the memory. For those that do not:
-        `_choose_delays`, and the history program. Machines that do not fit are passed over.
+        First the last observation, and the history program where it is small. For policies that see the observations: a
+        small full tree, two observations; then belief graphs, alone and beside longer windows; last the full tree with
+        all the memory. For those that do not: `_choose_delays`. Machines that do not fit are passed over.
         """
         process, memory, stop = self.process, self.budget.memory, self.ladder.stop
         yield BoundTurn("machine", 0.05, ObservationWindow(1, process.num_observations))
         if not self.ladder.aware and process.emission.values.min() < 1.0:
+            yield BoundTurn("histories", 0.25, thorough=False)
             yield from self._choose_delays(deadline)
             return
         yield BoundTurn("histories", 0.25)
@@ -626,7 +628,7 @@ class CertificateSearch:
             most = min(most, max(_SMALL, round(_BYTES_A_SECOND * deadline.left)))
         unseen = BoundTurn("machine", 0.1, ObservationTree(), min(most, _QUICK), thorough=False)
         fits = (yield from self._take_longest(unseen, delays, last)) > last
-        yield BoundTurn("histories", 0.25)  # the optimum to the last digit, where histories are few
+        yield BoundTurn("histories", 0.25)
         if not fits:
             unseen = replace(unseen, share=0.3, memory=most)
             fits = (yield from self._take_longest(unseen, delays, last)) > last

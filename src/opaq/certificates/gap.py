@@ -89,7 +89,7 @@ _STILL_SHORT = (
 )
 _FIRST_ROUNDS = 24  # of that agent, before its policy is looked at
 _MEASURED_IN = 0.7  # of the time left: the policies of a class that takes longer to measure are too large
-_LONGER = 1.5  # times as long takes measuring the policies of the next finer class, about
+_LONGER = 1.8  # times as long takes measuring the policies of the next finer class, about
 _SLOW = 1e-5  # bits per second: a side that moves the gap by less stands still
 _MOST_SLOTS = 300_000  # of a larger class
 _MOST_HISTORIES, _MOST_SEQUENCES = 20e6, 40e6  # with which the agent that never sees the observations fits
@@ -324,7 +324,7 @@ class _GapSearch:
         own_is_fine = not self._classes or contains(problem.policy_class, self._classes[0])
         share = 0.5 if problem.task.minimise or concerns_moments(problem) else _FIRST_SHARE
         share = _FIRST_LARGE_SHARE if self._large and own_is_fine and not unseen else share
-        share = _FIRST_UNSEEN_SHARE if unseen and share == _FIRST_SHARE else share
+        share = _FIRST_UNSEEN_SHARE if unseen and not self._large and share == _FIRST_SHARE else share
         with self.stop.part(seconds := deadline.share(share)) as part:
             self.work = class_name(problem.policy_class)
             options = replace(options, time_limit=seconds if self._large else None)
@@ -353,6 +353,11 @@ class _GapSearch:
             stop=self.stop,
             on_progress=self._note_bound,
         )
+        if (
+            start.measurement is not None
+            and start.measurement.uncertainty.lower > solution.measurement.uncertainty.lower
+        ):
+            solution = replace(solution, measurement=start.measurement)  # which was an estimate
         bounds = CertificateSearch.of(start, aware=aware)
         bounds.ladder.workers = self.options.workers or available_cores()
         self._best, self._bounds = solution, bounds
@@ -397,7 +402,7 @@ class _GapSearch:
             if bound.open and (opening or self._is_new):
                 chosen, opening = bound, max(opening - 1, 0)
             elif policy.open and self._has_history_policy:
-                chosen = policy if not bound.open or self._history_rate() >= bound.rate else bound
+                chosen = policy if not bound.open or self._history_pays(bound.rate) else bound
             elif max(side.rate for side in sides) < _SLOW:
                 chosen = min(sides, key=lambda side: side.spent)
             else:
@@ -506,21 +511,27 @@ class _GapSearch:
         unseen, taken = self._unseen, self._taken
         if unseen is None or taken is None:
             return unseen is not None
-        gain = unseen.value - taken.short - self._best.measurement.uncertainty.lower
-        return self._next_rung()[0] > taken.rung or gain > _STILL_MOVING * self._distance()
+        if self._next_rung()[0] > taken.rung:
+            return True
+        gain = unseen.value - taken.short - self._best.measurement.uncertainty.at_least
+        return gain > _STILL_MOVING * self._distance() and taken.seconds < _MEASURED_IN * self._left
 
-    def _history_rate(self) -> float:
-        """Return what taking that policy may gain per second."""
+    def _history_pays(self, rate: float) -> bool:
+        """Return whether taking that policy may gain as much as rounds can lower the bound, in all or per second.
+
+        rate: by how much the bound has fallen per second.
+        """
         unseen, taken = self._unseen, self._taken
         if unseen is None or taken is None:
-            return math.inf
+            return True
+        gain = unseen.value - self._best.measurement.uncertainty.at_least
         seconds = taken.seconds * _LONGER ** (self._next_rung()[0] - taken.rung)
-        return (unseen.value - self._best.measurement.uncertainty.lower) / max(seconds, 1e-3)
+        return gain >= self._bounds.ladder.bound - unseen.value or gain >= rate * seconds
 
     def _next_rung(self) -> tuple[int, int]:
         """Return the class to take the agent's policy in, and how many classes finer that is than the last one.
 
-        It becomes finer, in larger and larger strides, while the class loses much of what is missing to the bound.
+        It becomes finer by one class, then by two, while the class loses much of what is missing to the bound.
         Measuring takes longer from class to class.
         """
         taken, last = self._taken, len(self._history_classes) - 1
@@ -530,26 +541,27 @@ class _GapSearch:
             return taken.rung, taken.stride
         room = math.log(max(_MEASURED_IN * self._left / max(taken.seconds, 1e-3), 1.0)) / math.log(_LONGER)
         stride = min(taken.stride, last - taken.rung, int(room))
-        return taken.rung + stride, 2 * taken.stride
+        return taken.rung + stride, 2
 
     def _take_history_policy(self, ascent: Ascent) -> None:
         """Take the policy of the agent that never sees the observations, as one of a class, if it is better."""
         clock, (rung, stride) = Deadline(), self._next_rung()
         policy_class, value, short = self._history_classes[rung], ascent.value, 0.0
         self.work = class_name(policy_class)
-        with suppress(BudgetError, StoppedError), self.stop.stage(max(self._left, _LEAST_TURN)):
-            product = compile_problem(self.problem, policy_class, stop=self.stop)
+        seconds = max(self._left, _LEAST_TURN)
+        with suppress(BudgetError, StoppedError), self.stop.part(seconds) as part:
+            product = compile_problem(self.problem, policy_class, stop=part)
             pi = forget_observations(ascent.sweeper, self._bounds.products.of(STATE_CLASS), product)
             if pi is not None:
-                pi = approach_policy(Objective(product, stop=self.stop), pi, seed=self.options.seed)
+                pi = approach_policy(Objective(product, stop=part), pi, seed=self.options.seed)
                 budget = standard_budget(workers=self.options.workers or available_cores())
-                measurement = measure_product(product, pi, budget=budget, sequences=0, stop=self.stop)
-                short = value - measurement.uncertainty.lower
-                if measurement.beats(self._best.measurement):
-                    self._take(replace(
-                        self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
-                        status=Status.COMPLETED, status_text="found with the bound", optimality=None,
-                    ))  # fmt: skip
+                left = max(seconds - clock.elapsed, _LEAST_TURN)
+                measurement = measure_product(product, pi, budget=budget, time=left, sequences=0, stop=part)
+                short = value - measurement.uncertainty.at_least
+                self._take_if_better(replace(
+                    self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
+                    status=Status.COMPLETED, status_text="found with the bound", optimality=None,
+                ))  # fmt: skip
         self._taken = _Taken(rung, stride, short, clock.elapsed)
 
     def _take_if_better(self, found: Solution) -> None:

@@ -90,6 +90,7 @@ class Penalties:
         return np.array(sums, dtype=np.float64)[:, self.menu_choice]
 
 
+_LATER = 2.25  # of average costs: 1 has all rounds weigh alike, 3 as the squares of their numbers
 _EVERY = 8  # rounds between bounds of the average costs, which take a sweep of their own
 _DUAL_STEP = 2.0  # of the multipliers, for proximal steps of length 1
 _NO_FALL = 1e-9  # bits: less is rounding, or too little to matter
@@ -196,10 +197,10 @@ class Ascent:
             self.longer = min(_GROWS * self.longer, _LONGER)
 
     def _blend(self, costs: Costs) -> None:
-        """Add costs to their average, in which later rounds weigh more (as the square of their number)."""
+        """Add costs to their average, in which later rounds weigh more, about as their number."""
         self.most_cost = max(self.most_cost, largest_size(costs.cells))
         mean = costs._replace(cells=costs.cells.copy()) if self.mean is None else self.mean
-        self.mean = mean.mix(costs, 3.0 / (self.rounds + 3.0), into=mean.cells)
+        self.mean = mean.mix(costs, _LATER / (self.rounds + _LATER), into=mean.cells)
 
     def _bound_average(self) -> Proof:
         """Return the bound of the average costs: costs that are valid for f form a convex set, and the bound is convex.

@@ -388,16 +388,20 @@ def _measure_policy(product: Product, policy: Policy, value: float, uncertainty:
 
 MACHINE = "history program: all state histories"
 _MOST_HISTORIES = 5_000  # up to half a minute of work, which pays; beyond, other bounds are better in the same time
+_FEW_HISTORIES = 1_000  # about a second of work
 _LEAST_SECONDS = 0.1  # enough for some hundred histories
 
 
-def climb_histories(ladder: BoundSearch, product: Product, deadline: Deadline) -> HistoryOptimum | None:
+def climb_histories(
+    ladder: BoundSearch, product: Product, deadline: Deadline, *, quick: bool = False
+) -> HistoryOptimum | None:
     """Bound the policies that do not see the observations by the history program, as one step of a search.
 
     Returns None where it does not apply: for other policies, endless returns, uncertainties without a cone form, too
     many histories or too little time.
 
     product: compiled for policies that look at the state. deadline: of the program, which begins now.
+    quick: whether it is only of use where it takes a second or so.
     Raises StoppedError when the ladder's stop is requested meanwhile.
     """
     task = product.problem.task
@@ -409,7 +413,7 @@ def climb_histories(ladder: BoundSearch, product: Product, deadline: Deadline) -
         optimum = solve_histories(
             product,
             uncertainty=task.of.name,
-            max_histories=_MOST_HISTORIES,
+            max_histories=_FEW_HISTORIES if quick else _MOST_HISTORIES,
             gap=min(ladder.wanted / 10.0, 1e-4),
             deadline=deadline,
             stop=ladder.stop,
