@@ -88,8 +88,8 @@ _STILL_SHORT = (
     0.3  # of the gap: a class that loses more of what the agent behind the bound reaches gives way to a finer
 )
 _FIRST_ROUNDS = 24  # of that agent, before its policy is looked at
-_MEASURED_IN = 0.7  # of the time left: the policies of a class that takes longer to measure are too large
-_LONGER = 1.8  # times as long takes measuring the policies of the next finer class, about
+_MEASURED_IN = 0.6  # of the time left: the policies of a class that takes longer to measure are too large
+_LONGER = 2.2  # times as long takes measuring the policies of the next finer class, about
 _SLOW = 1e-5  # bits per second: a side that moves the gap by less stands still
 _MOST_SLOTS = 300_000  # of a larger class
 _MOST_HISTORIES, _MOST_SEQUENCES = 20e6, 40e6  # with which the agent that never sees the observations fits
