@@ -281,7 +281,6 @@ class _Taken(NamedTuple):
     """A policy of the agent that never sees the observations, as one of a class."""
 
     rung: int  # the index of the class
-    stride: int  # how many classes finer it is than the one before
     short: float  # how much less it reaches than the agent does
     seconds: float  # for making and measuring it
 
@@ -322,9 +321,11 @@ class _GapSearch:
             self._classes = list(larger_classes(problem, aware=aware))
             self._history_classes = self._classes.copy()
         own_is_fine = not self._classes or contains(problem.policy_class, self._classes[0])
-        share = 0.5 if problem.task.minimise or concerns_moments(problem) else _FIRST_SHARE
-        share = _FIRST_LARGE_SHARE if self._large and own_is_fine and not unseen else share
-        share = _FIRST_UNSEEN_SHARE if unseen and not self._large and share == _FIRST_SHARE else share
+        share = _FIRST_LARGE_SHARE if self._large and own_is_fine else _FIRST_SHARE
+        if unseen:
+            share = _FIRST_SHARE if self._large else _FIRST_UNSEEN_SHARE
+        if problem.task.minimise or concerns_moments(problem):
+            share = 0.5
         with self.stop.part(seconds := deadline.share(share)) as part:
             self.work = class_name(problem.policy_class)
             options = replace(options, time_limit=seconds if self._large else None)
@@ -510,8 +511,8 @@ class _GapSearch:
         """Return whether the agent that never sees the observations has a policy worth taking: better, or finer."""
         unseen, taken = self._unseen, self._taken
         if unseen is None or taken is None:
-            return unseen is not None
-        if self._next_rung()[0] > taken.rung:
+            return unseen is not None and bool(self._history_classes)
+        if self._next_rung() > taken.rung:
             return True
         gain = unseen.value - taken.short - self._best.measurement.uncertainty.at_least
         return gain > _STILL_MOVING * self._distance() and taken.seconds < _MEASURED_IN * self._left
@@ -525,44 +526,45 @@ class _GapSearch:
         if unseen is None or taken is None:
             return True
         gain = unseen.value - self._best.measurement.uncertainty.at_least
-        seconds = taken.seconds * _LONGER ** (self._next_rung()[0] - taken.rung)
+        seconds = taken.seconds * _LONGER ** (self._next_rung() - taken.rung)
         return gain >= self._bounds.ladder.bound - unseen.value or gain >= rate * seconds
 
-    def _next_rung(self) -> tuple[int, int]:
-        """Return the class to take the agent's policy in, and how many classes finer that is than the last one.
+    def _next_rung(self) -> int:
+        """Return the index of the class to take the agent's policy in.
 
-        It becomes finer by one class, then by two, while the class loses much of what is missing to the bound.
-        Measuring takes longer from class to class.
+        It becomes finer by one class, then by two at a time, while the class loses much of what is missing to the bound
+        and there is time for measuring, which takes longer from class to class.
         """
         taken, last = self._taken, len(self._history_classes) - 1
         if taken is None:
-            return 0, 1
-        if taken.short <= _STILL_SHORT * self._distance() or taken.rung == last:
-            return taken.rung, taken.stride
+            return 0
+        if taken.short <= _STILL_SHORT * self._distance():
+            return taken.rung
         room = math.log(max(_MEASURED_IN * self._left / max(taken.seconds, 1e-3), 1.0)) / math.log(_LONGER)
-        stride = min(taken.stride, last - taken.rung, int(room))
-        return taken.rung + stride, 2
+        return min(taken.rung + min(2 if taken.rung else 1, int(room)), last)
 
     def _take_history_policy(self, ascent: Ascent) -> None:
         """Take the policy of the agent that never sees the observations, as one of a class, if it is better."""
-        clock, (rung, stride) = Deadline(), self._next_rung()
-        policy_class, value, short = self._history_classes[rung], ascent.value, 0.0
+        clock, rung = Deadline(), self._next_rung()
+        policy_class, value, short = self._history_classes[rung], ascent.value, math.inf
         self.work = class_name(policy_class)
         seconds = max(self._left, _LEAST_TURN)
         with suppress(BudgetError, StoppedError), self.stop.part(seconds) as part:
             product = compile_problem(self.problem, policy_class, stop=part)
             pi = forget_observations(ascent.sweeper, self._bounds.products.of(STATE_CLASS), product)
-            if pi is not None:
-                pi = approach_policy(Objective(product, stop=part), pi, seed=self.options.seed)
-                budget = standard_budget(workers=self.options.workers or available_cores())
-                left = max(seconds - clock.elapsed, _LEAST_TURN)
-                measurement = measure_product(product, pi, budget=budget, time=left, sequences=0, stop=part)
-                short = value - measurement.uncertainty.at_least
-                self._take_if_better(replace(
-                    self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
-                    status=Status.COMPLETED, status_text="found with the bound", optimality=None,
-                ))  # fmt: skip
-        self._taken = _Taken(rung, stride, short, clock.elapsed)
+            if pi is None:  # as in any class: states do not tell its histories
+                self._history_classes.clear()
+                return
+            pi = approach_policy(Objective(product, stop=part), pi, seed=self.options.seed)
+            budget = standard_budget(workers=self.options.workers or available_cores())
+            left = max(seconds - clock.elapsed, _LEAST_TURN)
+            measurement = measure_product(product, pi, budget=budget, time=left, sequences=0, stop=part)
+            short = value - measurement.uncertainty.at_least
+            self._take_if_better(replace(
+                self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
+                status=Status.COMPLETED, status_text="found with the bound", optimality=None,
+            ))  # fmt: skip
+        self._taken = _Taken(rung, short, clock.elapsed)
 
     def _take_if_better(self, found: Solution) -> None:
         """Take a policy that beats the best one, once it is measured for certain.
@@ -599,7 +601,7 @@ class _GapSearch:
         better = newest is not None and newest.rounds >= 2 * self._forgotten
         if self._left < _LEAST_TURN:
             return False
-        if self._unseen is not None and not self._bound_is_closed:
+        if self._unseen is not None and self._history_classes and not self._bound_is_closed:
             return self._has_history_policy
         return bool(self._classes) or (better and self._best.policy.policy_class in self._searched)
 
