@@ -562,7 +562,7 @@ class _GapSearch:
             short = value - measurement.uncertainty.at_least
             self._take_if_better(replace(
                 self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
-                status=Status.COMPLETED, status_text="found with the bound", optimality=None,
+                status=Status.COMPLETED, status_text="found with the bound", optimality=None, starts=(), trace=(),
             ))  # fmt: skip
         self._taken = _Taken(rung, short, clock.elapsed)
 
@@ -628,7 +628,7 @@ class _GapSearch:
             self._take(
                 replace(
                     self._best, policy=policy, product=product, pi=pi, measurement=measurement, status=status,
-                    status_text=text, optimality=None,
+                    status_text=text, optimality=None, starts=(), trace=(),
                 )
             )  # fmt: skip
 

@@ -59,8 +59,11 @@ def _verdict_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
 
 
 def search_rows(solution: Solution) -> tuple[tuple[str, str], ...]:
-    """Return rows on how the policy was found: the starts, the optimality where it is known, time and solver."""
-    rows = [("starts", _spread(solution))]
+    """Return rows on how the policy was found: the starts, the optimality where it is known, time and solver.
+
+    A policy that came with a bound, or from a program, has no starts.
+    """
+    rows = [("starts", _spread(solution))] if solution.starts or not solution.measurement.feasible else []
     if solution.optimality is not None:
         unit = solution.measurement.of.unit or f"of {solution.measurement.of.title}"
         rows.append(
