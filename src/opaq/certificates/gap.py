@@ -58,7 +58,7 @@ from opaq.opacity.measure import Measurement, measure_product, standard_budget
 from opaq.opacity.moments import concerns_moments
 from opaq.opacity.policies import as_policy
 from opaq.opacity.targets import is_plain
-from opaq.product.compile import compile_problem
+from opaq.product.compile import Product, compile_problem
 from opaq.product.process import HiddenProcess
 from opaq.product.trackers import track_secret
 from opaq.solvers import solve as search
@@ -84,9 +84,7 @@ _FINISHING, _FINISHING_SHARE = 6.0, 0.25  # seconds to judge and measure what th
 _PATIENCE = 2  # turns that a side waits at most
 _LEAST_GAIN = 1e-4  # bits: a turn that gains less has found nothing
 _STILL_MOVING = 0.05  # of the gap: a class whose search has moved by more in its second half is gone on with
-_STILL_SHORT = (
-    0.3  # of the gap: a class that loses more of what the agent behind the bound reaches gives way to a finer
-)
+_STILL_SHORT = 0.3  # of the gap: a class that loses more of what the agent behind the bound reaches is too coarse
 _FIRST_ROUNDS = 24  # of that agent, before its policy is looked at
 _MEASURED_IN = 0.6  # of the time left: the policies of a class that takes longer to measure are too large
 _LONGER = 2.2  # times as long takes measuring the policies of the next finer class, about
@@ -560,10 +558,7 @@ class _GapSearch:
             left = max(seconds - clock.elapsed, _LEAST_TURN)
             measurement = measure_product(product, pi, budget=budget, time=left, sequences=0, stop=part)
             short = value - measurement.uncertainty.at_least
-            self._take_if_better(replace(
-                self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
-                status=Status.COMPLETED, status_text="found with the bound", optimality=None, starts=(), trace=(),
-            ))  # fmt: skip
+            self._take_if_better(self._without_search(product, pi, measurement, "found with the bound"))
         self._taken = _Taken(rung, short, clock.elapsed)
 
     def _take_if_better(self, found: Solution) -> None:
@@ -624,13 +619,18 @@ class _GapSearch:
         if measurement is None:
             measurement = measure_product(product, pi, sequences=0, stop=self.stop)
         if measurement.beats(self._best.measurement):
-            status, text = Status.COMPLETED, "found by the history program"
-            self._take(
-                replace(
-                    self._best, policy=policy, product=product, pi=pi, measurement=measurement, status=status,
-                    status_text=text, optimality=None, starts=(), trace=(),
-                )
-            )  # fmt: skip
+            found = self._without_search(product, pi, measurement, "found by the history program")
+            self._take(replace(found, policy=policy))  # with its own rows
+
+    def _without_search(self, product: Product, pi: FloatArray, measurement: Measurement, text: str) -> Solution:
+        """Return the solution of a policy that came from elsewhere: it has no starts, no trace and no test of its own.
+
+        pi: [slot], of the product. text: where it came from.
+        """
+        return replace(
+            self._best, policy=product.policy(pi), product=product, pi=pi, measurement=measurement,
+            status=Status.COMPLETED, status_text=text, optimality=None, starts=(), trace=(),
+        )  # fmt: skip
 
     def _take(self, solution: Solution) -> None:
         """Make a solution the best one, and tell the bound's side."""
