@@ -66,7 +66,7 @@ def main() -> int:
     chosen = parser.parse_args()
     header = f"{'model':14} {'first':>6} {'meets':>6} {'opacity':>10} {'interval':>21} {'task':>6} {'s':>6} {'MiB':>6}"
     print(f"{header}  status")
-    failed = [name for name in chosen.models or known if not run(name, chosen.time, chosen.options.split())]
+    failed = [name for name in chosen.models or known if not run(name, chosen.time_limit, chosen.options.split())]
     return 1 if failed else 0
 
 
