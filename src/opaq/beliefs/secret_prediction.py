@@ -24,7 +24,7 @@ from opaq.product.process import HiddenProcess
 from opaq.stop import Stop
 
 _MAX_ENTRIES = 20_000_000  # of all predictions of one process together
-_SECONDS_AFTER_STOP = 0.2  # predictions may still take this long: without them the interval is trivial
+SECONDS_AFTER_STOP = 0.2  # predictions may still take this long: without them the interval is trivial
 _TINY = 1e-300  # stands for 0 under a logarithm
 _CELLS_AT_ONCE = 4_000_000  # of a dense block
 _MOST_CELLS = 40_000_000  # of a prediction from every state
@@ -123,7 +123,7 @@ class SecretPredictions:
             predictions.append(csr_array(onward @ predictions[-1]))
             entries += predictions[-1].nnz
             if entries > min(max_entries, _MAX_ENTRIES) or (
-                stop.requested and perf_counter() - started > _SECONDS_AFTER_STOP
+                stop.requested and perf_counter() - started > SECONDS_AFTER_STOP
             ):
                 break
         return cls(tuple(predictions), process.horizon, process.num_secrets)

@@ -37,9 +37,10 @@ from opaq.beliefs.graph import (
     SettledArcs,
 )
 from opaq.beliefs.large_levels import expand_level
-from opaq.beliefs.secret_prediction import SecretPredictions
+from opaq.beliefs.secret_prediction import SECONDS_AFTER_STOP, SecretPredictions
 from opaq.model.arrays import FloatArray, IntArray, expand_rows
 from opaq.model.uncertainty import Uncertainty
+from opaq.stop import Deadline
 
 _NO_LIMIT = 2**62
 _BYTES_PER_ENTRY, _BYTES_PER_NODE = 48, 256  # of two levels under construction
@@ -124,7 +125,7 @@ class Trimmer:
         The nodes with the least mass times predicted entropy go first. time: of the level's last observation. used:
         bytes of the levels before.
         """
-        if self.sampled:
+        if self.sampled or self.chain.stop.requested:  # after a stop there is no next level to make room for
             return level, self.nothing
         allowance, share = self.budget.mass / (self.chain.process.horizon + 1), self._share(used)
         fits = level.num_nodes <= self.budget.nodes and level.num_bytes <= share
@@ -167,16 +168,20 @@ class Trimmer:
         return self._costs(nodes, time, chosen).sum(axis=0) if chosen.size else self.nothing
 
     def _costs(self, nodes: Nodes, time: int, chosen: IntArray) -> FloatArray:
-        """Return [chosen node, 3 + leaf]: mass, then mass times every predicted uncertainty."""
+        """Return [chosen node, 3 + leaf]: mass, then mass times every predicted uncertainty.
+
+        When the stop is requested, what is not predicted within a moment counts as uncertain as it can be.
+        """
         if self._predictions is None:
             entries = max(self.budget.memory // (8 * _BYTES_A_PREDICTION), 1024)
             flow, stop = np.real(self.chain.moves.flow), self.chain.stop
             self._predictions = SecretPredictions.of(self.chain.process, flow, max_entries=entries, stop=stop)
-        predictions = self._predictions
+        predictions, clock = self._predictions, Deadline(SECONDS_AFTER_STOP)
 
         def cost_part(chain: Chain, first: int, last: int) -> FloatArray:
             part, states = chosen[first:last], chain.pairs.state
-            uncertainties = predictions.uncertainty(nodes, time, part, pair_state=states, leaves=self.leaves)
+            known = -1 if chain.stop.requested and clock.passed else time
+            uncertainties = predictions.uncertainty(nodes, known, part, pair_state=states, leaves=self.leaves)
             mass = np.real(nodes.mass[part])
             return np.stack([mass, *(mass * per_unit for per_unit in uncertainties)], axis=1)
 
@@ -272,7 +277,8 @@ def unroll(
     levels, num_nodes, num_entries, settled_mass, used, time = [level], 1, 1, 0.0, 0, 0
     dropped, limit, thinned = trimmer.nothing, None, False
     while time < steps and limit is None:
-        if chain.stop.requested:  # what has not been expanded counts as dropped
+        stopped = chain.stop.requested
+        if stopped:  # what has not been expanded counts as dropped
             dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(level.num_nodes))
             levels = [*levels[:-1], _take_nodes(level, np.zeros(0, dtype=np.int64))]
             break
@@ -295,7 +301,10 @@ def unroll(
         draws = _draw_uniforms(_count_runs(level, rng), rng)
         room = trimmer.room(used)
         child, reached, settled = expand_level(chain, level.nodes, left=left, draws=draws, keep_arcs=keep, room=room)
-        if whole and not chain.stop.requested:
+        stopped = chain.stop.requested
+        if stopped and time + 1 < steps:
+            continue
+        if whole and not stopped:
             limit = trimmer.check_limits(child, used, complete=reached == level.num_nodes)
         else:
             dropped = dropped + trimmer.cost(level.nodes, time - 1, np.arange(reached, level.num_nodes))
