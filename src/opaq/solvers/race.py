@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -75,9 +76,9 @@ def run_race(
     """
     race = _Race(objective, plan, seed, folder, workers, deadline, on_step)
     first = 0
-    for count in plan.waves:
-        race.run_wave(begins[first : first + count])
-        first += count
+    for size in plan.waves:
+        race.run_wave(begins[first : first + size])
+        first += size
         if objective.stop.requested or race.agree():
             break
     else:
@@ -134,8 +135,9 @@ class _Race:
             jobs = [self._job(begin, solver, number) for begin in racing if again or not self._has_ended(begin)]
             share = _ROUND_SHARE if self._plan.budgets and not last else 1.0
             clock, made = Deadline(), self._steps
-            with self._objective.stop.stage(self._deadline.share(share)):
-                self._results |= {result.index: result for result in _run_jobs(jobs, self._workers, self._note)}
+            with self._objective.stop.stage(seconds := self._deadline.share(share)):
+                done = _run_jobs(jobs, self._workers, Deadline(seconds), self._note)
+                self._results |= {result.index: result for result in done}
             self._used |= {job.start.index: self._budgets[number] if self._budgets else None for job in jobs}
             self._seconds_a_step = clock.elapsed * min(self._workers, len(jobs)) / max(self._steps - made, 1)
             racing = [begin for begin in racing if self._results[begin.index].traces] or racing[:1]
@@ -282,20 +284,30 @@ class _Job:
         return SolverCheckpoint(self.refine(begin.state), begin.rng, best, begin.traces)
 
 
-def _run_jobs(jobs: list[_Job], workers: int, on_step: Callable[[Progress], None]) -> Iterator[StartResult]:
+def _run_jobs(
+    jobs: list[_Job], workers: int, deadline: Deadline, on_step: Callable[[Progress], None]
+) -> Iterator[StartResult]:
     """Yield the results as they come; `on_step` is called in the caller's thread.
 
-    jobs: the starts of one round. workers: the most threads.
+    jobs: the starts of one round. workers: the most threads. deadline: of the round, its time shared evenly among the
+        starts that take turns.
     When the stop of the objective is requested it ends within moments, with the best that the starts have.
     """
+    turns = count()
+
+    def run(job: _Job, note: Callable[[Progress], None]) -> StartResult:
+        more = -(-(len(jobs) - next(turns)) // workers)  # turns to come, this one included
+        with job.objective.stop.part(deadline.share(1.0 / more) if more > 1 else None) as part:
+            return replace(job, objective=replace(job.objective, stop=part)).run(note)
+
     with threadpool_limits(1):  # sums over several threads round differently
         if workers <= 1 or len(jobs) <= 1:
             for job in jobs:
-                yield job.run(on_step)
+                yield run(job, on_step)
             return
         messages: SimpleQueue[Progress] = SimpleQueue()
         with ThreadPoolExecutor(workers) as pool:
-            waiting: set[Future[StartResult]] = {pool.submit(job.run, messages.put) for job in jobs}
+            waiting: set[Future[StartResult]] = {pool.submit(run, job, messages.put) for job in jobs}
             try:
                 while waiting:
                     finished, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
