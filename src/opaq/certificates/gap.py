@@ -54,7 +54,7 @@ from opaq.model.conditions import (
 from opaq.model.policy import Policy, PolicyClass
 from opaq.model.problem import Problem
 from opaq.model.secret import InitialState, Language, Visited
-from opaq.opacity.measure import Measurement, measure_product, standard_budget
+from opaq.opacity.measure import Measurement, combine_measurements, measure_product, standard_budget
 from opaq.opacity.moments import concerns_moments
 from opaq.opacity.policies import as_policy
 from opaq.opacity.targets import is_plain
@@ -352,11 +352,8 @@ class _GapSearch:
             stop=self.stop,
             on_progress=self._note_bound,
         )
-        if (
-            start.measurement is not None
-            and start.measurement.uncertainty.lower > solution.measurement.uncertainty.lower
-        ):
-            solution = replace(solution, measurement=start.measurement)  # which was an estimate
+        if start.measurement is not None and start.measurement is not solution.measurement:  # it was an estimate
+            solution = replace(solution, measurement=combine_measurements(start.measurement, solution.measurement))
         bounds = CertificateSearch.of(start, aware=aware)
         bounds.ladder.workers = self.options.workers or available_cores()
         self._best, self._bounds = solution, bounds
@@ -575,8 +572,7 @@ class _GapSearch:
                 measurement = measure_product(
                     found.product, found.pi, budget=budget, time=seconds, sequences=0, stop=part
                 )
-                if measurement.uncertainty.lower > found.measurement.uncertainty.lower:
-                    found = replace(found, measurement=measurement)
+                found = replace(found, measurement=combine_measurements(measurement, found.measurement))
         certain = best.uncertainty.method != "sampled"
         if found.measurement.beats(best) and not (
             certain and found.measurement.uncertainty.lower < best.uncertainty.lower

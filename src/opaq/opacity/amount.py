@@ -110,6 +110,21 @@ class Amount:
             return Amount.exact(value)
         return Amount(value, lower, upper, "sampled", math.hypot(*(error or 0.0 for error in errors)))
 
+    def combine(self, other: Amount) -> Amount:
+        """Return what two measurements of the same number say together.
+
+        The interval is what both allow. An estimate stays one, the sharper of two, until the interval is narrower than
+        its error.
+        """
+        lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
+        if lower > upper:  # by rounding
+            lower = upper = 0.5 * (lower + upper)
+        estimates = [each for each in (self, other) if each.standard_error is not None]
+        best = min(estimates, key=lambda each: each.standard_error or 0.0, default=None)
+        if best is None or best.standard_error is None or upper - lower <= best.standard_error:
+            return Amount.between(lower, upper)
+        return Amount.estimate(best.value, lower, upper, standard_error=best.standard_error)
+
     @classmethod
     def exact(cls, value: float) -> Amount:
         """Return a number that is known up to rounding."""

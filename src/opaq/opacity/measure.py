@@ -956,6 +956,16 @@ def with_opacity(measurement: Measurement, opacity: Amount) -> Measurement:
     )
 
 
+def combine_measurements(known: Measurement, other: Measurement) -> Measurement:
+    """Return what two measurements of one policy say together of the opacity and of what the task is about.
+
+    known: what else it says is kept.
+    """
+    combined = with_opacity(known, known.opacity.combine(other.opacity))
+    amount = known.uncertainty.combine(other.uncertainty)
+    return replace(combined, objective=replace(combined.objective, amount=amount))
+
+
 def leakage_from(secret_entropy: float, opacity: Amount) -> Amount:
     """Return H(Z) - H(Z | Y) in bits, at least 0; the ends of the interval change places."""
     return map_amount(opacity, lambda bits: max(0.0, secret_entropy - bits), slope=-1.0)

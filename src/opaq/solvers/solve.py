@@ -35,7 +35,14 @@ from opaq.model.problem import Problem, Task
 from opaq.opacity.amount import Amount
 from opaq.opacity.exact import policy_slope
 from opaq.opacity.functionals import Functional, Leaf, figure_of, may_cut
-from opaq.opacity.measure import Measurement, Mode, measure_product, standard_budget, with_opacity
+from opaq.opacity.measure import (
+    Measurement,
+    Mode,
+    combine_measurements,
+    measure_product,
+    standard_budget,
+    with_opacity,
+)
 from opaq.opacity.policies import as_policy, compile_for_policy
 from opaq.opacity.targets import covert_references
 from opaq.product.compile import Product, compile_problem
@@ -269,7 +276,7 @@ def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArr
 
 
 _JUDGING_SECONDS = 1.0  # for making a policy after an interrupt or when time is up, and for judging it
-_LAST_SECONDS = 3.0  # for measuring the best policy then
+_LAST_SECONDS, _BRIEF_SECONDS = 3.0, 0.5  # for measuring the best policy then; that of a coarser class
 _MEASURING_SEED, _MEASURING_NODES = 0x0BAD, 40_000  # beliefs in all of one graph that opacity is estimated on
 
 
@@ -353,22 +360,28 @@ def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
     return verdict
 
 
-def measure_winner(search: Search, candidate: Candidate, *, workers: int = 1) -> tuple[FloatArray, Measurement]:
+def measure_winner(
+    search: Search, candidate: Candidate, *, workers: int = 1, seconds: float = _LAST_SECONDS
+) -> tuple[FloatArray, Measurement]:
     """Return the policy vector [slot] and its measurement; after a stop in a few seconds, and without sequences.
 
-    workers: the most threads.
+    workers: the most threads. seconds: that it may take after a stop.
     """
     objective, stop, budget = search.objective, search.objective.stop, standard_budget(workers=workers)
-    pi, options = objective.process.softmax(candidate.theta), search.options
+    pi, options, known = objective.process.softmax(candidate.theta), search.options, None
+    guessed = candidate.is_estimate or objective.gradients == "sampled"
     if not stop.requested:
-        measurement = measure_product(search.product, pi, budget=budget, sequences=options.sequences, stop=stop)
-        return pi, _sharpen(_tighten(measurement, candidate, objective), pi, replace(objective, stop=Stop()))
+        known = measure_product(search.product, pi, budget=budget, sequences=options.sequences, stop=stop)
+        if not (guessed and stop.requested):
+            return pi, _sharpen(_tighten(known, candidate, objective), pi, replace(objective, stop=Stop()))
     last = Stop()
-    mode: Mode = "sampled" if objective.gradients == "sampled" else "auto"
-    with last.limit(_LAST_SECONDS):
+    mode: Mode = "sampled" if guessed else "auto"
+    with last.limit(seconds):
         measurement = measure_product(
-            search.product, pi, mode=mode, budget=budget, time=_LAST_SECONDS, sequences=0, stop=last
+            search.product, pi, mode=mode, budget=budget, time=seconds, sequences=0, stop=last
         )
+        if known is not None:
+            measurement = combine_measurements(known, measurement)
         return pi, _sharpen(_tighten(measurement, candidate, objective), pi, replace(objective, stop=last))
 
 
@@ -680,7 +693,7 @@ def _climb_coarser(
             within = None if folder is None else folder / f"coarser-{index}"
             if within is not None:
                 within.mkdir(exist_ok=True)
-            return _run(inner.begin_from(known), within, on_step=on_step, deadline=call)
+            return _run(inner.begin_from(known), within, on_step=on_step, deadline=call, last_seconds=_BRIEF_SECONDS)
 
         with stop.stage(seconds), suppress(BudgetError, StoppedError):
             ladder.climb(policy_class, run)
@@ -741,11 +754,12 @@ def _run(
     *,
     on_step: Callable[[Progress], None] | None,
     deadline: Deadline,
+    last_seconds: float = _LAST_SECONDS,
 ) -> Solution:
     """Race the starts, reach a verdict, measure the winner.
 
     folder: of checkpoints, None for none. deadline: of the call, for the seconds it took. Where the stop is requested
-        before or during the race, the verdict makes do with what there is.
+        before or during the race, the verdict makes do with what there is. last_seconds: for measuring after a stop.
     """
     race = RaceResult((), None, (), Status.INTERRUPTED)
     with suppress(StoppedError):  # then the verdict makes do without a race
@@ -753,7 +767,7 @@ def _run(
             race = search.race(folder=folder, deadline=deadline, on_step=on_step)
     verdict = finish_search(search, race)
     workers = search.options.workers or available_cores()
-    pi, measurement = measure_winner(search, verdict.candidate, workers=workers)
+    pi, measurement = measure_winner(search, verdict.candidate, workers=workers, seconds=last_seconds)
     verdict = reconcile(verdict, measurement)
     minimise = search.product.problem.task.minimise
     return Solution(
