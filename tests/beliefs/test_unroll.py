@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from math import comb
 
 import numpy as np
 import pytest
 
+import opaq.beliefs.unroll as unroll_module
 import oracles
 from beliefs.prefix_oracle import LOST, beginning, belief_by_state, enumerate_prefixes, extreme, ordinary, walk
+from opaq.beliefs import large_levels
 from opaq.beliefs.graph import IMPOSSIBLE, Budget, Chain, Graph
 from opaq.beliefs.leaves import evaluate_leaves, unfinished_cost
 from opaq.beliefs.unroll import unroll
@@ -221,6 +224,40 @@ def test_a_stop_drops_everything_and_the_truth_stays_inside() -> None:
         assert cost[0] == pytest.approx(whole.last.mass.sum(), abs=MASS)
         assert oracles.opacity(joint) <= cost[1] + MASS
         assert oracles.guess_error(joint) <= cost[2] + MASS
+
+
+@pytest.mark.parametrize("model", [ordinary, extreme])
+@pytest.mark.parametrize("budget", [Budget(mass=1e-12), Budget(nodes=2, mass=0.1)], ids=str)
+def test_a_stop_in_the_middle_of_a_level_keeps_the_truth_inside(
+    model, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = 0
+    for number in range(25):
+        problem, policy = model(number)
+        product, stop, levels = compile_problem(problem), Stop(), itertools.count()
+        pi = product.policy_vector(policy)
+        chain = Chain.of(product.process, pi, named=True, stop=stop)
+
+        def expand(*given: object, stop: Stop = stop, levels=levels, last: int = number % 3, **named: object) -> object:
+            made = large_levels.expand_level(*given, **named)
+            if next(levels) == last:
+                stop.request()
+            return made
+
+        monkeypatch.setattr(unroll_module, "expand_level", expand)
+        graph = unroll(chain, steps=problem.horizon, keep=True, budget=budget)
+        running = Chain.of(product.process, pi, named=True)  # so that what is there is evaluated
+        end, joint = evaluate_leaves(running, graph), oracles.joint(problem, policy)
+        kept = graph.last.mass.sum() + graph.settled_mass + graph.dropped_mass
+        assert kept == pytest.approx(1.0, abs=1e-9)
+        for amounts, most, truth in [
+            (end.excess["opacity"], graph.dropped[1], oracles.opacity(joint)),
+            (end.excess["guess_error"], graph.dropped[2], oracles.guess_error(joint)),
+        ]:
+            least = float(graph.last.mass @ amounts)
+            assert least - MASS <= truth <= least + most + MASS
+        stopped += stop.requested and graph.dropped_mass > 0.0
+    assert stopped >= 5
 
 
 def sampled_masses(process: HiddenProcess, pi: np.ndarray, seed: int) -> tuple[Graph, np.ndarray]:
