@@ -244,7 +244,7 @@ def _shares_without_observing(chain: Any, sequences: Any) -> Any:
 
 
 def test_a_sampled_search_that_runs_out_of_time_speaks_of_no_cut() -> None:
-    """The policy that is made when time is up is judged on a part of the graph; no gradient was taken there."""
+    """The policy that is made when time is up is judged by drawn beliefs as all others are, not on a cut graph."""
     problem, stop = build_problem(bits(horizon=20, task={"return_at_least": 11.5})), opaq.Stop()
     options = opaq.SolveOptions(gradients="sampled", max_beliefs=5)
     search = Search.prepare(problem, problem.policy_class, factory_of("natural"), options, warm=None, stop=stop)
@@ -252,7 +252,8 @@ def test_a_sampled_search_that_runs_out_of_time_speaks_of_no_cut() -> None:
     stop.request()
     verdict = finish_search(search, RaceResult((), even, (), Status.TIME_LIMIT))
     assert not even.feasible
-    assert verdict.candidate.dropped > 0.0
+    assert verdict.candidate.feasible
+    assert verdict.candidate.is_estimate
     assert verdict.untested == ""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import opaq
+import opaq.solvers.solve as solve_module
 from opaq.beliefs.graph import Budget
 from opaq.beliefs.returns import secret_distribution
 from opaq.opacity.exact import evaluate
@@ -15,13 +16,14 @@ from opaq.product.compile import compile_problem
 from opaq.solvers import natural as natural_module
 from opaq.solvers import starts as starts_module
 from opaq.solvers.compare import compare
+from opaq.solvers.loop import judge
 from opaq.solvers.natural import NaturalGradient, refine
 from opaq.solvers.objective import Objective
 from opaq.solvers.options import SolveOptions
 from opaq.solvers.policy_classes import class_name, coarser_classes, contains, parse_class
-from opaq.solvers.solve import solve, solve_class
+from opaq.solvers.solve import Search, solve, solve_class
 from opaq.solvers.starts import approach_policy, find_feasible_policy, make_starts, plan_cuts
-from opaq.solvers.strategy import Status
+from opaq.solvers.strategy import PlanRequest, Status
 from opaq.stop import Stop
 from random_problems import random_problem
 
@@ -258,8 +260,60 @@ def test_a_step_that_still_gains_or_swings_is_not_settled() -> None:
 
 
 def test_the_last_round_has_no_small_limit_and_a_time_limit_makes_it_go_on() -> None:
-    from opaq.solvers.strategy import PlanRequest
-
     plain, timed = (natural_module.FACTORY.plan(PlanRequest("exact", 500, timed=each)) for each in (False, True))
     assert plain.rounds[-1].max_steps >= 1000
     assert timed.rounds[-1].calm_gain < plain.rounds[-1].calm_gain
+
+
+def test_starts_that_take_turns_share_the_time() -> None:
+    problem = opaq.load_problem("grid-last-state-4")
+    found = solve(problem, solver="primal-dual", starts=3, workers=1, iterations=10**6, time_limit=3.0, sequences=0)
+    steps = [start.iterations for start in found.starts]
+    assert found.status is Status.TIME_LIMIT
+    assert min(steps) >= 0.1 * max(steps) > 0  # the first would have had it all
+
+
+def test_an_estimate_is_one_even_where_all_its_draws_agree() -> None:
+    product = compile_problem(opaq.load_problem("two-sink"))
+    theta = np.zeros(product.process.num_slots)
+    theta[product.process.row_start[:-1]] = 50.0  # the first action of each row, always: nothing is drawn
+    for logits in (np.zeros_like(theta), theta):
+        assert judge(Objective(product, gradients="sampled"), logits).is_estimate
+        assert not judge(Objective(product), logits).is_estimate
+
+
+def test_a_policy_that_is_known_to_be_good_is_not_led_away_by_few_runs() -> None:
+    problem = replace(opaq.load_problem("grid-last-state-4"), task=opaq.Task())
+    good = solve(problem, sequences=0)
+    product = compile_problem(problem)
+    objective = Objective(product, gradients="sampled")
+    theta = product.process.logits(product.policy_vector(good.policy))
+    plan, ends = natural_module.FACTORY.plan(PlanRequest("sampled", 500)), []
+    assert plan.warm is not None
+    for solver in (plan.rounds[0], plan.warm(plan.rounds[0])):
+        state, rng = solver.init(objective, theta), np.random.default_rng(0)
+        for _ in range(4):
+            state, _ = solver.step(objective, state, rng)
+        ends.append(judge(Objective(product), state.theta).score)
+    assert ends[0] < ends[1] - 1e-3
+    assert ends[1] > value(good) - 3e-3
+
+
+def test_a_winner_that_is_an_estimate_stays_one_when_time_ends_its_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, stop = opaq.load_problem("grid-last-state-4"), Stop()
+    options = SolveOptions(gradients="sampled", sequences=0)
+    search = Search.prepare(problem, problem.policy_class, natural_module.FACTORY, options, warm=None, stop=stop)
+    candidate = judge(search.objective, np.zeros(search.product.process.num_slots))
+    measured = solve_module.measure_product
+
+    def measure(*given: object, **named: object) -> object:
+        if named["stop"] is stop:
+            stop.request()  # in the middle of it
+        return measured(*given, **named)
+
+    monkeypatch.setattr(solve_module, "measure_product", measure)
+    opacity = solve_module.measure_winner(search, candidate)[1].opacity
+    exact = opaq.measure(problem).opacity.value
+    assert opacity.method == "sampled"
+    assert opacity.lower <= exact <= opacity.upper
+    assert opacity.value == pytest.approx(exact, abs=6 * opacity.standard_error + 1e-3)

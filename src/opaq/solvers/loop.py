@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NO_SECRET = 1e-6  # bits of H(Z) up to which a policy has nothing to hide
 _MARGIN = 1e-12  # aimed at beyond the threshold, so that rounding does not undo the repair
 _MAX_DEFICIT = 1e-2  # a policy that misses by more of the scale than this is not repaired
+_LEAST_ERROR = 1e-12  # of an estimate whose draws all agree: it is one still
 _JUDGING_SEED, _JUDGING_NODES, _LEAST_NODES = 0x0BAC, 4_000, 32  # beliefs of an estimate: in all, and per level
 
 
@@ -81,19 +82,24 @@ def judge(objective: Objective, theta: FloatArray, *, within: Stop | None = None
     Where gradients are sampled the score is an estimate too; those of all policies use the same random numbers.
 
     theta: [slot], logits.
-    within: evaluate in the time that this stop leaves, exactly as far as it goes: what has not been looked at then
-        counts as nothing. Without it the objective's own stop holds, and StoppedError is raised when it is requested.
+    within: evaluate in the time that this stop leaves; where there is too little for an estimate, exactly as far as it
+        goes: what has not been looked at then counts as nothing. Without it the objective's own stop holds, and
+        StoppedError is raised when it is requested.
     """
     objective = objective if within is None else replace(objective, stop=within)
     theta = repair(objective, theta)
     process, target, pi = objective.process, objective.target, objective.process.softmax(theta)
-    error, beliefs, dropped = 0.0, 0, 0.0
-    if objective.gradients == "sampled" and within is None:
+    score, error, beliefs, dropped = -np.inf, 0.0, 0, 0.0
+    if objective.gradients == "sampled":
         rng = np.random.default_rng(_JUDGING_SEED)
         nodes = max(_JUDGING_NODES // max(process.horizon, 1), _LEAST_NODES)
-        mean, deviation = target.estimate(pi, nodes=nodes, rng=rng, stop=objective.stop)
-        score, error = objective.sign * mean / target.scale, deviation / target.scale
-    else:
+        try:
+            mean, deviation = target.estimate(pi, nodes=nodes, rng=rng, stop=objective.stop)
+            score, error = objective.sign * mean / target.scale, max(deviation / target.scale, _LEAST_ERROR)
+        except StoppedError:
+            if within is None:
+                raise
+    if error == 0.0:
         amount, beliefs, dropped = target.evaluate(pi, budget=objective.budget, stop=objective.stop)
         score = (amount.lower if objective.sign > 0 else -amount.upper) / target.scale
     slack = objective.slack(theta)

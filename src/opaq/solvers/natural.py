@@ -35,6 +35,7 @@ _NEARER = 0.9  # of the least violation before: a window that stays above it has
 _LARGEST_PENALTY = 1e4
 _FIRST_RUNS, _MOST_RUNS = 100, 10**9
 _MORE_RUNS = 1.2  # times as many after every step
+_WARM_RUNS = 4_000  # as after 20 steps: fewer would lead a policy that is good already away from where it is
 _LATE = 3.0  # the power of its number by which a step weighs in the average of noisy ones
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 _MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
@@ -87,6 +88,7 @@ class NaturalGradient:
     first_penalty: float = 3.0
     tolerance: float = 1e-5  # of the first-order gap, in bits, and of scaled slacks
     calm_gain: float = _CALM_GAIN  # of the score over a window of steps: less is the end
+    first_runs: int = _FIRST_RUNS  # sampled per evaluation in the first step
 
     name = "natural"
     judge_every = 1
@@ -110,7 +112,7 @@ class NaturalGradient:
             calm=False,
             stuck=False,
             average=objective.process.softmax(theta),
-            runs=_FIRST_RUNS,
+            runs=self.first_runs,
             iteration=0,
             evaluations=0,
         )
@@ -166,7 +168,8 @@ class NaturalGradient:
         runs = min(math.ceil(_MORE_RUNS * state.runs), _MOST_RUNS)
         average = here.pi
         if local.noise > 0.0:
-            weight = (_LATE + 1.0) / (after.iteration + _LATE)
+            steps = 1.0 + math.log(state.runs / _FIRST_RUNS, _MORE_RUNS)  # that are behind it, or as good as these
+            weight = (_LATE + 1.0) / (steps + _LATE)
             average = (1.0 - weight) * state.average + weight * here.pi
             theta = process.logits(average)
         after = replace(after, idle=idle, average=average, runs=runs, evaluations=state.evaluations + count)
@@ -307,14 +310,19 @@ def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget | No
         rounds.append(NaturalGradient(max_steps=steps, iterations=iterations, calm_gain=_EARLY_GAIN))
     rounds[-1] = replace(rounds[-1], max_steps=_MOST_STEPS, calm_gain=calm_gain)
     kept = (first, *[max(2, first // 2), 2][-len(rounds) + 1 :])
-    return Plan(tuple(rounds), kept, (first,), cuts, refine, rescue)
+    return Plan(tuple(rounds), kept, (first,), cuts, refine, rescue, _warm)
 
 
 def _sampled_plan(first: int, rescue: int, calm_gain: float) -> Plan:
     """Plan for gradients that are slow and noisy: short steps, the better two starts go on."""
     steps = (6, _MOST_STEPS)
     rounds = tuple(NaturalGradient(max_steps=most, iterations=10, calm_gain=calm_gain) for most in steps)
-    return Plan(rounds, (first, 2), (first,), rescue=rescue)
+    return Plan(rounds, (first, 2), (first,), rescue=rescue, warm=_warm)
+
+
+def _warm(solver: NaturalGradient) -> NaturalGradient:
+    """Return the solver for a start that a search has led to: it goes on with as many runs as that ended with."""
+    return replace(solver, first_runs=_WARM_RUNS)
 
 
 FACTORY = SolverFactory(NaturalGradient.name, _plan, samples=20_000, climbs_classes=True, cuts_if_large=True)

@@ -126,6 +126,8 @@ class _Race:
         racing = begins
         for number, (solver, kept) in enumerate(zip(self._plan.rounds, self._plan.kept, strict=True)):
             last = number == len(self._plan.rounds) - 1
+            if last and number > 1 and self._deadline.left is not None:
+                kept = min(kept, self._workers)  # they would take the time of each other
             if number:  # only the most promising go on, in their own order
                 ranked = sorted(racing, key=lambda begin: -_promise(self._results[begin.index]))
                 leading = {begin.index for begin in ranked[:kept]}
@@ -209,6 +211,8 @@ class _Race:
         if plan.budgets:
             budget = self._budgets[number]
             objective = replace(objective, gradients="sampled") if budget is None else replace(objective, budget=budget)
+        if begin.known and plan.warm is not None and number == 0:
+            solver = plan.warm(solver)
         return _Job(objective, solver, begin, self._seed, file, before, plan.refine if number else None)
 
     def _has_ended(self, begin: Start) -> bool:
@@ -231,14 +235,16 @@ def _promise(result: StartResult) -> float:
     """Return what a start may come to: its best feasible score, or its last less the price of what it still lacks.
 
     score + 1.5 multipliers . min(slack, 0),   the last of the trace; the larger of both where a feasible one is
-    known.
+    known. An estimate of a feasible one stands alone: the scores of a noisy trace are of fewer runs, and biased.
     """
     if not result.traces:  # there was no time for a step
         return -np.inf
     last = result.traces[-1]
     standing = last.score + 1.5 * float(last.multipliers @ np.minimum(last.slack, 0.0))
-    feasible = result.best is not None and result.best.feasible
-    return max(standing, result.best.score) if feasible and result.best is not None else standing
+    best = result.best
+    if best is None or not best.feasible:
+        return standing
+    return best.score if best.is_estimate else max(standing, best.score)
 
 
 @dataclass(frozen=True, slots=True)

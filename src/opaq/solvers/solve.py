@@ -62,6 +62,9 @@ from opaq.solvers.race import RaceResult, run_race
 from opaq.solvers.registry import factory_of
 from opaq.solvers.runs import finish_run, option_parts, record_question, record_run
 from opaq.solvers.starts import (
+    LIFTED,
+    PERTURBED,
+    WARM,
     Attainable,
     BeliefCount,
     Start,
@@ -90,7 +93,6 @@ if TYPE_CHECKING:
 
 
 _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
-LIFTED, PERTURBED = "lifted", "perturbed"  # kinds of starts: a policy of a coarser class, and one close to it
 _PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
 _SEARCH_SHARE = 0.96  # of the time limit; what is left is for judging and measuring the answer
 _LEAST_SHARE, _LEAST_LARGE_SHARE = 0.5, 6.0  # seconds for a coarser class with a time limit; on a large belief graph
@@ -175,7 +177,7 @@ class Search:
         for policy in (*policies, *fitting):
             same = contains(policy.policy_class, self.policy_class)
             pi = self.product.policy_vector(policy) if same else lift(policy, self.product, rng=rng)
-            known.append(Start(first + len(known), "warm" if same else LIFTED, process.logits(pi)))
+            known.append(Start(first + len(known), WARM if same else LIFTED, process.logits(pi)))
             if not same:
                 even = np.log((1.0 - _PERTURBATION) * pi + _PERTURBATION * process.uniform())
                 known.append(Start(first + len(known), PERTURBED, even + _PERTURBATION * rng.normal(size=even.size)))
@@ -370,7 +372,8 @@ def measure_winner(
     objective, stop, budget = search.objective, search.objective.stop, standard_budget(workers=workers)
     pi, options, known = objective.process.softmax(candidate.theta), search.options, None
     guessed = candidate.is_estimate or objective.gradients == "sampled"
-    if not stop.requested:
+    with suppress(StoppedError):
+        stop.check()
         known = measure_product(search.product, pi, budget=budget, sequences=options.sequences, stop=stop)
         if not (guessed and stop.requested):
             return pi, _sharpen(_tighten(known, candidate, objective), pi, replace(objective, stop=Stop()))

@@ -64,13 +64,21 @@ class Attainable:
         return self.largest + self.rounding < self.threshold - EQUAL * abs(self.threshold)
 
 
+WARM, LIFTED, PERTURBED = KNOWN = ("warm", "lifted", "perturbed")  # given; of a coarser class; close to that
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """One initial policy: its index among the starts, what kind it is, and its logits."""
 
     index: int
-    kind: str  # "uniform", "return-optimal", "secret", "program", "blended", "random", "feasible" or "warm"
+    kind: str  # "uniform", "return-optimal", "secret", "program", "blended", "random", "feasible" or one of KNOWN
     theta: FloatArray  # [slot]
+
+    @property
+    def known(self) -> bool:
+        """Return whether it is a policy that is known to be good, or close to one."""
+        return self.kind in KNOWN
 
 
 def make_starts(
@@ -110,7 +118,7 @@ def make_starts(
             theta = _WIDE * noise if index % 2 == 1 and many_optima else noise
         begins.append(Start(index, each, theta))
     if warm is not None:
-        begins[0] = Start(0, "warm", process.logits(warm))
+        begins[0] = Start(0, WARM, process.logits(warm))
     return begins
 
 

@@ -106,6 +106,7 @@ class Plan:
     budgets: tuple[Budget | None, ...] = ()  # of the belief graph by round, growing; None: sampled; (): the objective's
     refine: Callable[[Any], Any] | None = None  # makes a solver's state go on after the budget has grown
     rescue: int = 0  # starts of a last wave, which runs only if all before end with nothing to hide though some could
+    warm: Callable[[Any], Any] | None = None  # makes the solver of the first round that of a policy known to be good
 
 
 @dataclass(frozen=True, slots=True)
