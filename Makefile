@@ -63,7 +63,7 @@ test: $(VENV)/.installed-test axe  ## style, types and tests
 	@# One core checks types while the other compiles the kernels, once for all tests, which then begin.
 	@mkdir -p out; $(BIN)/mypy >out/types.txt 2>&1 & types=$$!; \
 		$(BIN)/python -c "from opaq.opacity.kernel_warmup import compile_kernels; compile_kernels(derivatives=True)" \
-		&& $(BIN)/pytest -n 2 -rs; tested=$$?; \
+		&& $(BIN)/pytest -n 2 --dist worksteal -rs; tested=$$?; \
 		wait $$types; checked=$$?; cat out/types.txt; exit $$((tested + checked))
 
 bench: $(VENV)/.installed-bench  ## compare with peers and write docs/benchmarks.md

@@ -5,6 +5,7 @@ The words after the language of a block say what a test does with it:
 - a name with a dot (`yaml problem.yaml`) writes the block to that file before anything of the page runs;
 - a number (`sh 3`) is the exit code that its commands have to end with;
 - a part of a problem (`yaml observer`, `yaml automaton`) says what a mapping without other keys is;
+- `long`: it runs with all trials only (trials.py), for what it shows is tested elsewhere;
 - `skip`: it cannot run here. These are few, and `test_docs.py` lists the pages that have some.
 """
 
@@ -16,6 +17,8 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from trials import all_asked
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -35,8 +38,8 @@ class Block:
 
     @property
     def skipped(self) -> bool:
-        """Whether it says that it cannot run."""
-        return "skip" in self.words
+        """Whether it says that it cannot run, or not now."""
+        return "skip" in self.words or ("long" in self.words and not all_asked())
 
     @property
     def file(self) -> str:

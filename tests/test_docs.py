@@ -88,7 +88,9 @@ def test_every_block_says_what_it_is() -> None:
 
 
 def test_few_snippets_are_skipped() -> None:
-    skipped = [name_of(block.page) for block in BLOCKS if block.skipped and name_of(block.page) not in ELSEWHERE]
+    skipped = [
+        name_of(block.page) for block in BLOCKS if "skip" in block.words and name_of(block.page) not in ELSEWHERE
+    ]
     assert set(skipped) == set(MAY_SKIP)
     assert len(skipped) <= 4
 

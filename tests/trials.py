@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TypeVar
 
 ALL = "OPAQ_ALL_TRIALS"  # an environment variable
 
 
-def part_of(cases: range, count: int) -> range:
+Case = TypeVar("Case")
+
+
+def all_asked() -> bool:
+    """Whether the environment asks for all cases."""
+    return bool(os.environ.get(ALL))
+
+
+def part_of(cases: Sequence[Case], count: int) -> Sequence[Case]:
     """The first cases of a trial, so many; all of them where the environment asks for all."""
-    return cases if os.environ.get(ALL) else cases[:count]
+    return cases if all_asked() else cases[:count]

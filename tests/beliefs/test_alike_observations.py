@@ -19,7 +19,7 @@ from opaq.product.process import Pairs
 from random_problems import random_problem
 from trials import part_of
 
-SEEDS = part_of(range(8), 4)
+SEEDS = part_of(range(8), 2)
 
 
 def split(problem: Problem, rng: np.random.Generator) -> Problem:

@@ -264,7 +264,7 @@ def test_the_slope_of_a_sweep_equals_differences_of_enumerated_opacity() -> None
         assert slope @ along == pytest.approx((ahead - behind) / (2 * step), rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.parametrize("first", part_of(range(0, 60, 20), 2))
+@pytest.mark.parametrize("first", part_of(range(0, 60, 20), 1))
 def test_extreme_probabilities_are_swept_right_or_refused(first: int) -> None:
     for number in range(first, first + 20):
         problem, policy = extreme(number)

@@ -40,7 +40,7 @@ def graph_of(policy: Policy) -> BeliefGraph:
     return condition.graph
 
 
-@pytest.mark.parametrize("number", part_of(range(40), 20))
+@pytest.mark.parametrize("number", part_of(range(40), 10))
 def test_without_requirements_the_policy_has_the_bound(number: int) -> None:
     problem = tiny_problem(np.random.default_rng(number), horizon=1 + number % 3, states=2 if number % 3 == 2 else None)
     policy, bound = best_of(problem)
@@ -51,7 +51,7 @@ def test_without_requirements_the_policy_has_the_bound(number: int) -> None:
         assert measured.value == pytest.approx(least(problem, sees_states=False), abs=1e-9)
 
 
-@pytest.mark.parametrize("number", part_of(range(40), 20))
+@pytest.mark.parametrize("number", part_of(range(40), 10))
 def test_requirements_are_met_or_said_to_be_missed(number: int) -> None:
     problem = tiny_problem(np.random.default_rng(number), requirements=1 + number % 2, horizon=2, states=2)
     solution = solve_belief(problem, SolveOptions(), stop=Stop())

@@ -23,6 +23,7 @@ from opaq.model.uncertainty import UNCERTAINTIES, Cells
 from opaq.product.compile import compile_problem
 from opaq.stop import Stop
 from random_problems import random_problem
+from trials import part_of
 
 TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 
@@ -92,7 +93,7 @@ def solve_in_cvxpy(program: HistoryProblem, inner: InnerPoint) -> tuple[float, f
 @pytest.mark.parametrize("attempt", ATTEMPTS[:2], ids=["plain", "scaled"])
 def test_cvxpy_finds_the_same_optimum_and_proves_the_same_bound(uncertainty: str, attempt: Attempt) -> None:
     compared = priced = 0
-    for number in range(30):
+    for number in part_of(range(30), 15):
         problem = random_problem(np.random.default_rng([number, 31]), watches_actions=number % 3 == 0)
         program = raise_thresholds(state_program(replace(problem, task=Task(-100.0)), uncertainty))
         inner = inner_point(program)
@@ -109,8 +110,8 @@ def test_cvxpy_finds_the_same_optimum_and_proves_the_same_bound(uncertainty: str
         assert ours == pytest.approx(proven, abs=1e-6), number
         compared += 1
         priced += bool(answer.multipliers.max(initial=0.0) > 1e-3)
-    assert compared >= 20
-    assert priced >= 5
+    assert compared >= 10
+    assert priced >= 2
 
 
 @pytest.mark.parametrize("uncertainty", [name for name, each in UNCERTAINTIES.items() if each.has_cone])

@@ -24,7 +24,7 @@ from opaq.stop import Stop
 from random_problems import random_problem
 from trials import part_of
 
-SEEDS = part_of(range(12), 6)
+SEEDS = part_of(range(12), 3)
 
 
 def ascend(product: Product, machine: ObservationMachine, delay: int, *, rounds: int) -> Ascent:

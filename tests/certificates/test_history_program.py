@@ -66,7 +66,7 @@ def test_the_timed_policy_of_the_published_graph_is_optimal() -> None:
     assert timed.measurement.opacity.value == pytest.approx(optimum.value.upper, abs=1e-4)
 
 
-@pytest.mark.parametrize("first", part_of(range(0, 60, 15), 2))
+@pytest.mark.parametrize("first", part_of(range(0, 60, 15), 1))
 @pytest.mark.parametrize("uncertainty", ["opacity", "guess_error"])
 def test_no_random_policy_does_better(first: int, uncertainty: str) -> None:
     for number in range(first, first + 15):

@@ -80,7 +80,7 @@ def at_edges(rng: np.random.Generator, problem: Problem) -> Problem:
     return replace(problem, task=Task(thresholds.get(None), requirements=reach))
 
 
-@pytest.mark.parametrize("first", part_of(range(0, 60, 20), 2))
+@pytest.mark.parametrize("first", part_of(range(0, 60, 20), 1))
 def test_thresholds_at_edges(first: int) -> None:
     feasible = 0
     for number in range(first, first + 20):

@@ -31,7 +31,7 @@ def of_observations(problem: Problem) -> Problem:
     return replace(problem, policy_class=ALL)
 
 
-@pytest.mark.parametrize("number", part_of(range(60), 30))
+@pytest.mark.parametrize("number", part_of(range(60), 15))
 def test_no_policy_gets_below_the_bound(number: int) -> None:
     """Of policies that see observations, without requirements, the bound is the optimum itself."""
     problem = tiny_problem(np.random.default_rng(number), requirements=number % 3, horizon=1 + number // 3 % 2)
@@ -74,7 +74,7 @@ def budgeted(problem: Problem, monkeypatch: pytest.MonkeyPatch, *, entries: floa
         return certify(problem)
 
 
-@pytest.mark.parametrize("number", part_of(range(24), 12))
+@pytest.mark.parametrize("number", part_of(range(24), 6))
 def test_beliefs_that_are_left_out_only_lower_the_bound(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(number)
     problem = tiny_problem(rng, requirements=number % 3, horizon=2)

@@ -26,7 +26,7 @@ from opaq.stop import Stop
 from random_problems import random_problem
 from trials import part_of
 
-SEEDS = part_of(range(24), 8)
+SEEDS = part_of(range(24), 4)
 
 
 def compiled(seed: int, *, horizon: int | None = None) -> Product:

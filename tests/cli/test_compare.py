@@ -127,7 +127,7 @@ def test_an_infeasible_task_is_exit_code_1(opaq, tmp_path: Path) -> None:
 
 
 def test_time_ends_the_ladder(opaq) -> None:
-    done = opaq("compare", "grid-last-state-4", "--time-limit", "6", "--json", "-q")
+    done = opaq("compare", "grid-last-state-4", "--time-limit", "3", "--json", "-q")
     told = json.loads(done.stdout)
     assert done.returncode == 3
     assert not told["interrupted"]

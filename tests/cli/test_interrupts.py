@@ -20,6 +20,7 @@ from stress.interrupts import (
     slow_measurement,
     undisturbed,
 )
+from trials import part_of
 
 # The promise is 1 s and 5 s (the script holds opaq to it); a machine that runs other tests beside this one is slower.
 PATIENCE = Patience(told=3.0, ended=15.0)
@@ -51,7 +52,7 @@ def test_an_interrupted_solve_ends_well_and_goes_on(
     assert found.complaints == ()
 
 
-@pytest.mark.parametrize("trial", range(2))
+@pytest.mark.parametrize("trial", part_of(range(2), 1))
 def test_an_interrupted_measurement_ends_well(measuring: Undisturbed, trial: int) -> None:
     assert interrupt_measure(measuring, Random(trial), signal.SIGINT, patience=PATIENCE).complaints == ()
 

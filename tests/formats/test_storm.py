@@ -220,8 +220,8 @@ def test_a_hang_ends_in_time(tmp_path) -> None:
 
 @needs_storm
 def test_memory_is_limited(tmp_path) -> None:
-    with pytest.raises(InputError, match=r"needs more than 0.5 GiB of memory"):
-        read_prism(written(tmp_path, UNBOUNDED), constants={}, seconds=300, memory=1 << 29)
+    with pytest.raises(InputError, match=r"needs more than 0.25 GiB of memory"):
+        read_prism(written(tmp_path, UNBOUNDED), constants={}, seconds=300, memory=1 << 28)
 
 
 @needs_storm

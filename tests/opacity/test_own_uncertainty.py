@@ -28,6 +28,7 @@ from opaq.model.uncertainty import Cells, Smoothing
 from opaq.opacity.exact import gradient
 from opaq.product.compile import compile_problem
 from random_problems import random_policy, random_problem
+from trials import part_of
 
 
 class Gini(Uncertainty):
@@ -109,7 +110,7 @@ def test_costs_are_valid_for_all_masses(of: Uncertainty) -> None:
     """f(q) <= cost . q, which every bound rests on; nearly equal at the masses that the costs are made from."""
     rng, leaf = np.random.default_rng(9), of.over(("a", "b", "c", "d"))
     cells = Cells.of(np.array([0, 4, 6, 9, 10]), np.array([0, 1, 2, 3, 1, 3, 0, 1, 2, 2]))
-    for _ in range(60):
+    for _ in part_of(range(60), 20):
         masses = rng.random(10) * (rng.random(10) < 0.8)
         for smoothing in (
             Smoothing(1e-9),

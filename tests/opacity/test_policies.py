@@ -13,6 +13,7 @@ from opaq import Policy, PolicyClass
 from opaq.beliefs.dynamic_program import largest_return
 from opaq.opacity.policies import as_policy
 from random_problems import random_problem
+from trials import part_of
 
 PROBLEM = {
     "opaq": 1,
@@ -39,7 +40,7 @@ def deterministic(keys, actions):
         yield {key: {action: 1.0} for key, action in zip(keys, choice, strict=True)}
 
 
-@pytest.mark.parametrize("discount", [1.0, 0.6])
+@pytest.mark.parametrize("discount", part_of([0.6, 1.0], 1))
 def test_no_policy_with_a_clock_earns_more(discount: float) -> None:
     problem = opaq.build_problem(PROBLEM | {"discount": discount, "horizon": 2})
     timed = PolicyClass(("state", "time"))

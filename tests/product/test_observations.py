@@ -91,7 +91,7 @@ def aware_policy(rng: Rng, problem: Problem, conditions: tuple[Condition, ...]) 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", part_of(range(3), 2))
+@pytest.mark.parametrize("seed", part_of(range(3), 1))
 def test_what_is_measured_is_what_is_enumerated(seed: int, kind: str, count: object) -> None:
     rng = np.random.default_rng([80, seed, KINDS.index(kind), COUNTS.index(count)])
     problem = watched_problem(rng, kind, horizon=int(rng.integers(1, 4)), budget=300)

@@ -16,6 +16,7 @@ import opaq
 import opaq.product.compile
 from opaq.reports.page.render import render_report
 from reports.page_examples import EXAMPLES, HOSTILE
+from trials import part_of
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install playwright")
 
@@ -139,7 +140,7 @@ def position(page: Any) -> tuple[int, int]:
     return run, time
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", part_of([*EXAMPLES], 5))
 def test_every_report_opens_and_fits(open_page: Open, name: str) -> None:
     theme = "dark" if name == "grid" else "light"  # colours change no sizes; contrast is tested in both
     page = open_page(name, theme=theme).page
@@ -156,7 +157,7 @@ def test_every_report_opens_and_fits(open_page: Open, name: str) -> None:
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is missing: make axe (it needs npm)")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["grid", "graph", "table", "hostile"])
+@pytest.mark.parametrize("name", part_of(["hostile", "graph", "grid", "table"], 2))
 def test_no_serious_barrier(open_page: Open, name: str, theme: str) -> None:
     page = open_page(name, theme=theme, width=1000).page
     page.evaluate("opaqReport.go(3)")
@@ -189,7 +190,7 @@ SHOWN = """() => opaqReport && Array.from({length: %d}, (_, run) => {
 })"""
 
 
-@pytest.mark.parametrize("name", ["grid", "graph", "ring", "table"])
+@pytest.mark.parametrize("name", part_of(["grid", "graph", "ring", "table"], 2))
 def test_the_replay_shows_the_data(open_page: Open, name: str) -> None:
     data = EXAMPLES[name]().data
     page = open_page(name).page
@@ -645,7 +646,7 @@ def test_the_speed_is_changed_by_keys_without_a_step(open_page: Open) -> None:
     assert position(page) == (0, 0)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", part_of([*EXAMPLES], 4))
 def test_legends_have_no_repeated_and_no_empty_entry(open_page: Open, name: str) -> None:
     page = open_page(name).page
     for legend in page.locator(".legend, .key-list").all():

@@ -33,6 +33,7 @@ from reports.test_page_browser import (
     shoot,
     sync_api,
 )
+from trials import part_of
 
 __all__ = ["browser", "open_page", "reports", "shared_page"]  # fixtures
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="install Debian's chromium: apt-get install chromium")
@@ -79,7 +80,7 @@ def order(page: Any) -> list[str]:
     return shown
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", part_of([*PAGES], 2))
 def test_every_study_opens_and_fits(open_page: Open, name: str) -> None:
     theme = "dark" if name == "study-sweep" else "light"  # colours change no sizes; contrast is tested in both
     page = open_page(PAGES[name](), theme=theme).page
@@ -94,7 +95,7 @@ def test_every_study_opens_and_fits(open_page: Open, name: str) -> None:
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is missing: make axe (it needs npm)")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["study-sweep", "study-hostile"])
+@pytest.mark.parametrize("name", part_of(["study-sweep", "study-hostile"], 1))
 def test_no_serious_barrier(open_page: Open, name: str, theme: str) -> None:
     page = open_page(PAGES[name](), theme=theme, width=1000).page
     page.locator(".plot-box").focus()

@@ -46,8 +46,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize("conditions", ["state,time", "state"])
 def test_solve_certify_and_report_compile_each_class_once_and_measure_once(counted, conditions: str) -> None:
     problem = opaq.load_problem("grid-last-state-4")
-    solution = opaq.solve(problem, conditions=conditions, starts=1)
-    certificate = opaq.certify(problem, solution, time_limit=2.0)
+    solution = opaq.solve(problem, conditions=conditions, starts=1, time_limit=3.0)
+    certificate = opaq.certify(problem, solution, time_limit=0.5)
     opaq.report(problem, solution=solution, certificate=certificate)
     assert certificate.measurement is solution.measurement
     assert counted.pop("measured") == (1 if conditions == "state" else 2)  # the coarser class is measured too

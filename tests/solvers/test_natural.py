@@ -98,7 +98,7 @@ def test_settle_keeps_the_policy() -> None:
                 assert process.softmax(after) == pytest.approx(process.softmax(theta), rel=1e-12, abs=1e-14)
 
 
-@pytest.mark.parametrize("first", part_of(range(30, 54, 6), 2))
+@pytest.mark.parametrize("first", part_of(range(30, 54, 6), 1))
 def test_merit_never_falls(first: int) -> None:
     rng = np.random.default_rng(7)
     for problem in tasks(range(first, first + 6)):
@@ -206,7 +206,7 @@ def test_rewards_of_any_size_on_the_graph(scale: float) -> None:
     assert found.measurement.opacity.value == pytest.approx(usual.measurement.opacity.value, abs=1e-4)
 
 
-@pytest.mark.parametrize("number", part_of(range(12), 6))
+@pytest.mark.parametrize("number", part_of(range(12), 3))
 def test_threshold_at_the_attainable_maximum(number: int) -> None:
     rng = np.random.default_rng([8, number])
     problem = random_problem(rng, conditions=("state", "time"), budget=600)

@@ -19,6 +19,7 @@ from opaq.solvers.solve import solve
 from opaq.solvers.strategy import Status
 from opaq.spec import problem_to_dict
 from opaq.spec.problem_part import build_problem
+from trials import part_of
 
 
 def about(problem: Problem, of: Uncertainty, *, minimise: bool = False) -> Problem:
@@ -36,7 +37,7 @@ def test_every_solver_does_better_than_the_uniform_policy(name: str) -> None:
     assert again.guess_error.value > opaq.measure(problem, sequences=0).guess_error.value + 0.05
 
 
-@pytest.mark.parametrize("scenario", ["two-sink", "graph-published"])
+@pytest.mark.parametrize("scenario", part_of(["two-sink", "graph-published"], 1))
 @pytest.mark.parametrize("of", [GuessError(), Guesswork()], ids=lambda of: of.name)
 def test_at_least_as_good_as_what_opacity_gives(scenario: str, of: Uncertainty) -> None:
     problem = opaq.load_problem(scenario)

@@ -40,7 +40,7 @@ def test_the_form_of_a_file() -> None:
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["in names", "in arrays"])
-@pytest.mark.parametrize("seed", part_of(range(40), 20))
+@pytest.mark.parametrize("seed", part_of(range(40), 10))
 def test_random_policies_come_back_equal(seed: int, named: bool) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)

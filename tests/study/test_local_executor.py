@@ -25,6 +25,7 @@ from stress.ray_cluster import kill
 from stress.sweep_audit import audit, counts
 from stress.sweeping import killed_sweep, local_workers, write_plan
 from study.inline_executor import InlineExecutor
+from trials import part_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 PATIENCE = 120.0  # seconds; a busy machine starts a worker slowly
@@ -79,7 +80,7 @@ def test_killed_drivers_and_workers_change_nothing(tmp_path: Path) -> None:
     assert counts(tmp_path / "killed")["sessions"] <= 2
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", part_of([signal.SIGINT, signal.SIGTERM], 1))
 def test_a_signal_leaves_a_folder_that_resumes(number: signal.Signals, tmp_path: Path) -> None:
     plan, out = write_plan(tmp_path, 3, 2, starts=4), tmp_path / "out"
     command = [sys.executable, "-m", "opaq", "sweep", str(plan), "--output", str(out), "--json", "--workers", "2"]

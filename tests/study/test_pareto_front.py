@@ -125,7 +125,7 @@ def test_no_policy_of_a_grid_is_beyond_the_front(seed: int) -> None:
     assert front.points[-1].value >= earned.max() - 1e-5
 
 
-@pytest.mark.parametrize("seed", part_of(range(4), 2))
+@pytest.mark.parametrize("seed", part_of(range(4), 1))
 def test_every_front_falls_and_meets_its_thresholds(seed: int) -> None:
     rng = np.random.default_rng(100 + seed)
     problem = random_problem(rng, horizon=2, budget=400)
