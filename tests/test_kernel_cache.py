@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import opaq
+from trials import long
 
 KERNEL = """
 import numpy as np
@@ -81,6 +82,7 @@ def test_nothing_is_kept_where_others_could_write(tmp_path: Path) -> None:
     assert "every process compiles them" in said
 
 
+@long
 def test_machine_code_kept_for_renamed_types_or_by_plain_numba_is_compiled_again(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()

@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
+import pytest
+
 ALL = "OPAQ_ALL_TRIALS"  # an environment variable
 
 
@@ -20,3 +22,7 @@ def all_asked() -> bool:
 def part_of(cases: Sequence[Case], count: int) -> Sequence[Case]:
     """The first cases of a trial, so many; all of them where the environment asks for all."""
     return cases if all_asked() else cases[:count]
+
+
+# A test that takes seconds, of what shorter tests beside it also meet.
+long = pytest.mark.skipif(not all_asked(), reason=f"takes long: {ALL}=1 runs it")

@@ -25,7 +25,7 @@ from opaq.stop import Stop
 from random_problems import SECRETS, random_policy, random_problem, with_emission
 from stress.extremes import bounded_model, largest_exact_return
 from stress.measuring import thresholds_and_values
-from trials import part_of
+from trials import long, part_of
 
 TREE = (ObservationTree(),)
 
@@ -340,6 +340,7 @@ def binding_problem(seed: int) -> Problem:
     return replace(problem, task=Task(chosen.expected_return - 0.05 * gains[0], requirements=(asked,)))
 
 
+@long
 @pytest.mark.parametrize("first", part_of(range(0, 60, 10), 1))
 def test_bound_history_optimum_and_solved_policy_come_in_this_order(first: int) -> None:
     """No tolerance between the three: upper ends are rounded up, lower ends are measured of policies.
@@ -411,6 +412,7 @@ def test_the_prior_of_a_secret_that_is_settled_at_the_start_is_the_trivial_bound
     assert certificate.is_trivial
 
 
+@long
 def test_a_bound_below_the_prior_is_not_trivial() -> None:
     certificate = certify("grid-initial-state-4", time_limit=5.0)
     assert certificate.trivial_bound == pytest.approx(np.log2(3), abs=1e-9)  # three starts, alike

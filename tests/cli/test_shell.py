@@ -15,6 +15,7 @@ from commands import without_progress
 from opaq.cli.shell import run_guarded
 from opaq.errors import BudgetError, Fault, InputError
 from opaq.version import __version__
+from trials import part_of
 
 PROGRAM = str(Path(sys.executable).parent / "opaq")
 
@@ -153,7 +154,7 @@ def test_a_closed_stdout_is_fine_where_there_is_no_answer(tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (0, f"opaq: wrote {tmp_path / 'two-sink.yaml'}\n")
 
 
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&- 2>&-"])
+@pytest.mark.parametrize("redirection", part_of(["<&- 2>&-", "2>/dev/full", "2>&-"], 2))
 def test_without_stderr_notes_do_not_get_into_the_answer(tmp_path: Path, redirection: str) -> None:
     problem = tmp_path / "problem.yaml"
     in_shell(f"{PROGRAM} examples two-sink --output {problem}")

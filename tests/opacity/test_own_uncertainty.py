@@ -28,7 +28,7 @@ from opaq.model.uncertainty import Cells, Smoothing
 from opaq.opacity.exact import gradient
 from opaq.product.compile import compile_problem
 from random_problems import random_policy, random_problem
-from trials import part_of
+from trials import long, part_of
 
 
 class Gini(Uncertainty):
@@ -144,6 +144,7 @@ def small_problem(of: Uncertainty) -> Problem:
     return Problem(mdp, Observer(("dim", "bright"), sensor), secret, 1, task=Task(of=of))
 
 
+@long
 @pytest.mark.parametrize(("of", "oracle"), KINDS)
 def test_no_policy_is_below_the_solution_or_above_the_bound(of: Uncertainty, oracle: Oracle) -> None:
     """The only choices that matter are those at x and y at time 0: a grid of all policies."""

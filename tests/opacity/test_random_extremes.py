@@ -11,7 +11,7 @@ import pytest
 
 from stress.extremes import COMBINATIONS, Case
 from stress.measuring import try_model
-from trials import part_of
+from trials import long, part_of
 
 TESTS = Path(__file__).parents[1]
 CHECKED = """
@@ -34,6 +34,7 @@ def test_every_combination_has_its_turn() -> None:
     assert cases == set(COMBINATIONS)
 
 
+@long
 def test_no_kernel_leaves_its_arrays() -> None:
     # Kernels that are not compiled: NumPy checks every index, and compiling them with checks takes a minute.
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])

@@ -23,6 +23,7 @@ from opaq.paper.outcomes import ExperimentResult, Finding, outcomes_to_dict, ren
 from opaq.paper.reproduce import NAMES, choose_experiments, reproduce, reproduce_into
 from opaq.product.compile import compile_problem
 from opaq.spec import build_problem
+from trials import long
 
 QUICK = ReproductionSettings(quick=True)
 
@@ -174,6 +175,7 @@ def test_tables_keep_unknown_figures_empty() -> None:
     assert found["feasible"] is None
 
 
+@long
 def test_times_do_not_include_compilation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_sinks: ExperimentResult
 ) -> None:

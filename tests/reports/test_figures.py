@@ -22,10 +22,10 @@ from matplotlib.text import Text
 import opaq
 from opaq.opacity.measure import with_opacity
 from opaq.reports.figures.axes import Chart, LevelLine, Line, plot_charts
-from opaq.reports.figures.style import ENDINGS, figure_bytes, figure_text
+from opaq.reports.figures.style import figure_bytes, figure_text
 from opaq.reports.grid import GridView, directions
 from reports.study_examples import front_of
-from trials import part_of
+from trials import long, part_of
 
 GRID = "grid-last-state-4"
 ODD = [
@@ -74,7 +74,7 @@ def comparison() -> opaq.Comparison:
 MAGIC = {".pdf": b"%PDF", ".svg": b"<?xml", ".eps": b"%!PS-Adobe-3.0 EPSF", ".png": b"\x89PNG"}
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", part_of([".pdf", ".svg", ".png", ".eps"], 3))
 def test_the_same_figure_is_the_same_file(ending: str) -> None:
     first, second = (figure_bytes(opaq.plot_policy(GRID), ending) for _ in range(2))
     assert first == second
@@ -83,6 +83,7 @@ def test_the_same_figure_is_the_same_file(ending: str) -> None:
     assert b"dc:date" not in first
 
 
+@long
 def test_the_same_bytes_from_another_process(tmp_path: Path) -> None:
     code = f"import opaq; opaq.save_figure(opaq.plot_beliefs('graph', run=2), r'{tmp_path / 'there.svg'}')"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -182,6 +183,7 @@ def test_odd_names_break_nothing() -> None:
 # EPS, and styles of the user
 
 
+@long
 def test_eps_has_pale_colours_in_place_of_transparent_ones(caplog: pytest.LogCaptureFixture) -> None:
     front = opaq.plot_frontier([(0.0, 1.0, 1.1, -0.5), (1.0, 0.5, 0.6, -0.5)])
     (fill,) = [each for each in front.axes[0].collections if each.get_alpha() is not None]

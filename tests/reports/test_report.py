@@ -21,6 +21,7 @@ from opaq.reports.limits import ReportLimits
 from opaq.reports.model_picture import graph_layout
 from opaq.reports.page.render import render_report
 from opaq.reports.report_data import ReportInputs, report_data
+from trials import part_of
 
 
 class _Embedded(HTMLParser):
@@ -400,7 +401,7 @@ def test_long_runs_are_cut_and_policies_by_time_left_out() -> None:
     assert [point["time"] for point in data["over_time"]["points"]] == [1, 3]
 
 
-@pytest.mark.parametrize("grid", [True, False])
+@pytest.mark.parametrize("grid", part_of([True, False], 1))
 def test_a_large_model_gives_a_page_of_a_few_megabytes(grid: bool) -> None:
     """10,000 states; measured roughly, since only the size of the page is the point."""
     problem = large_grid() if grid else large_plain()

@@ -33,7 +33,7 @@ from reports.test_page_browser import (
     shoot,
     sync_api,
 )
-from trials import part_of
+from trials import long, part_of
 
 __all__ = ["browser", "open_page", "reports", "shared_page"]  # fixtures
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="install Debian's chromium: apt-get install chromium")
@@ -273,6 +273,7 @@ def test_hostile_names_are_text(open_page: Open) -> None:
     assert HOSTILE[0][:20] in page.locator(".inspected").inner_text()
 
 
+@long
 def test_thousands_of_rows_come_in_portions(open_page: Open) -> None:
     page = open_page(_written("thousands", many_points(3000))).page
     assert page.locator("#points tbody tr").count() == 500

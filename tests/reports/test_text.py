@@ -18,6 +18,7 @@ from opaq.reports.text.names import Changes, ShortNames, tell_apart
 from opaq.reports.text.runs import runs_page
 from opaq.reports.text.solution import search_rows, solution_page
 from opaq.simulation.replay import replay
+from trials import long
 
 EVIL = "a\x1b[31m\n\u202eb"
 
@@ -190,6 +191,7 @@ def test_the_median_of_two_starts_lies_between_them() -> None:
     assert "opacity from 0.1000 to 0.3000, median 0.2000" in told
 
 
+@long
 def test_values_of_sampled_starts_are_estimates_with_their_error() -> None:
     # They were shown as values, above what the policy hides.
     solution = opaq.solve("grid-last-state-4", gradients="sampled", samples=60, starts=2, time_limit=5, sequences=0)

@@ -20,6 +20,7 @@ from opaq.model.secret import LastState, StateClasses, Visited
 from opaq.opacity.measure import measure
 from opaq.simulation.agent import Agent, GymAdapter, PolicyExecutor
 from random_problems import CONDITIONS, random_policy, random_problem
+from trials import part_of
 
 Rng = np.random.Generator
 
@@ -175,7 +176,7 @@ def drive(problem: Problem, policy: Policy, *, runs: int, rng: Rng) -> list[tupl
     return found
 
 
-@pytest.mark.parametrize(("secret", "conditions"), [("hole", ("state",)), ("column", ("state", "time"))])
+@pytest.mark.parametrize(("secret", "conditions"), part_of([("column", ("state", "time")), ("hole", ("state",))], 1))
 def test_a_real_environment_gives_away_what_was_measured(secret: str, conditions: tuple[str, ...]) -> None:
     rng, runs = np.random.default_rng(4), 5000
     problem = replace(lake_problem(secret), policy_class=PolicyClass(conditions))

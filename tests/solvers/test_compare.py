@@ -28,7 +28,7 @@ from opaq.solvers.policy_classes import (
 from opaq.solvers.solve import solve_with
 from opaq.solvers.strategy import SolverFactory, Status
 from random_problems import random_policy, random_problem
-from trials import part_of
+from trials import long, part_of
 
 PAIRS = [  # coarse, fine
     ("state", "state,time"),
@@ -162,7 +162,7 @@ def test_a_larger_class_is_never_below(seed: int) -> None:
         is_as_told(problem, rung)
 
 
-@pytest.mark.parametrize("scenario", part_of(["two-sink", "graph-published", "graph"], 2))
+@pytest.mark.parametrize("scenario", part_of(["two-sink", "graph-published", "graph"], 1))
 def test_bundled_scenarios_rise(scenario: str) -> None:
     problem = opaq.load_problem(scenario)
     found = compare(problem)
@@ -231,6 +231,7 @@ def test_a_stop_before_the_first_policy_is_an_error() -> None:
         compare(opaq.load_problem("graph"), stop=stop)
 
 
+@long
 def test_time_is_shared_among_the_classes() -> None:
     found = compare(opaq.load_problem("grid-last-state-4"), classes=["state", "state,time"], time_limit=3.0)
     assert [rung.name for rung in found.rungs] == ["state", "state, time"]

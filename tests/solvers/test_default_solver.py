@@ -26,6 +26,7 @@ from opaq.solvers.starts import approach_policy, find_feasible_policy, make_star
 from opaq.solvers.strategy import PlanRequest, Status
 from opaq.stop import Stop
 from random_problems import random_problem
+from trials import long
 
 
 def value(solution: opaq.Solution) -> float:
@@ -122,6 +123,7 @@ def lossy_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts_module, "_CUT_BELIEFS", 50)  # four beliefs per level: most of any policy is left out
 
 
+@long
 def test_a_graph_whose_beliefs_weigh_alike_is_sampled_and_then_climbed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = opaq.load_problem("grid-last-state-4")
     process = compile_problem(problem, parse_class("state", problem)).process

@@ -19,6 +19,7 @@ from opaq.solvers.loop import Candidate, SolverCheckpoint
 from opaq.solvers.objective import Objective
 from opaq.solvers.primal_dual import PrimalDual
 from opaq.solvers.runs import Checkpoint
+from trials import long
 
 SOLVE = [sys.executable, "-m", "opaq", "solve"]
 
@@ -60,6 +61,7 @@ def answer(*arguments):
     return found
 
 
+@long
 def test_resume_after_kill_9_gives_the_same_answer_bit_for_bit(tmp_path):
     options = ["graph", "--solver", "primal-dual", "--gradients", "sampled", "--samples", "200"]
     options += ["--iterations", "1500", "--starts", "1", "--start", "random", "--seed", "3"]

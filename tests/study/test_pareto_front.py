@@ -22,7 +22,7 @@ from opaq.solvers.options import SolveOptions
 from opaq.study.front.placement import is_closed_under_mixing
 from opaq.study.front.search import FrontSearch, payoff_index
 from random_problems import random_problem
-from trials import part_of
+from trials import long, part_of
 
 ALPHAS = np.linspace(0.0, 1.0, 20_001)
 
@@ -103,6 +103,7 @@ def small(rng: np.random.Generator) -> opaq.Problem:
     )
 
 
+@long
 @pytest.mark.parametrize("seed", [8])
 def test_no_policy_of_a_grid_is_beyond_the_front(seed: int) -> None:
     problem = small(np.random.default_rng(seed))
@@ -318,6 +319,7 @@ def test_no_time_at_all_is_said() -> None:
         opaq.frontier("two-sink", stop=stop)
 
 
+@long
 def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opaq.study.front.frontier.FEW_BELIEFS", 0)  # threads, though they do not pay here
     problem = small(np.random.default_rng(6))

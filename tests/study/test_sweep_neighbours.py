@@ -19,6 +19,7 @@ from opaq.study.workers.neighbours import fit_policies
 from opaq.study.workers.task import PointAnswer
 from stress.sweep_audit import audit
 from study.inline_executor import InlineExecutor
+from trials import long
 
 GRID: dict[str, Any] = {
     "opaq": 1,
@@ -118,6 +119,7 @@ def test_a_point_behind_its_neighbour_is_improved(
     assert audit(tmp_path) == []
 
 
+@long
 def test_improvements_survive_an_end_in_the_middle(alone: opaq.Study, tmp_path: Path) -> None:
     poor = Ended(0, "answered", poor_answer(RATES[0]))
     plan = plan_over(**{RATE: RATES})
