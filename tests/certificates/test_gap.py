@@ -191,4 +191,5 @@ def test_no_search_of_policies_begins_without_time_to_measure_what_it_finds(monk
     assert not searched
     assert answer.solution.measurement.feasible
     assert answer.certificate.bound >= answer.solution.measurement.uncertainty.lower
-    assert answer.solution.status is not Status.COMPLETED  # classes were left out
+    proven = answer.certificate.status is CertificateStatus.OPTIMUM  # by the history program, on a fast machine
+    assert proven or answer.solution.status is not Status.COMPLETED  # classes were left out
