@@ -33,14 +33,15 @@ _SWING = 10.0  # times that gain: what moves by more is not calm
 _CALM_VIOLATION = 1e-3  # of scaled slacks
 _NEARER = 0.9  # of the least violation before: a window that stays above it has come no nearer to meeting the task
 _LARGEST_PENALTY = 1e4
-_FIRST_RUNS, _MOST_RUNS = 100, 10**9
+_FIRST_RUNS, _MOST_RUNS = 1_000, 10**9  # with fewer, starts go where noise leads them
 _MORE_RUNS = 1.2  # times as many after every step
-_WARM_RUNS = 4_000  # as after 20 steps: fewer would lead a policy that is good already away from where it is
+_WARM_RUNS = 8_000  # as after 12 steps: fewer would lead a policy that is good already away from where it is
 _LATE = 3.0  # the power of its number by which a step weighs in the average of noisy ones
 _NOISE = 1e-12  # of the merit: differences below it are rounding
 _MOST_STEPS = 5_000  # of the last round: a search ends when it has settled, or when time is up
-_FIRST_STEPS, _CUT_STEPS = 2, 24  # of all starts on the smallest cut of a large belief graph, and of the best on each
+_FIRST_STEPS, _CUT_STEPS = 10, 24  # of all starts on the smallest cut of a large belief graph, and of the best on each
 _SAMPLED_STEPS = 30  # of every round before it that climbs samples of such a graph
+_LARGE_STARTS = 6  # on such a graph: what few steps come to says little of what many do
 _ITERATIONS = 20  # of a step
 _FIRST_ITERATIONS = 10  # of one on samples, and of all starts on a cut: a share that ends within a step is lost
 _RESCUE = 4  # starts that follow where all before have nothing to hide
@@ -290,9 +291,9 @@ def _plan(request: PlanRequest) -> Plan:
     factor, calm_gain = 2 if request.many_optima else 1, _CALM_GAIN_TIMED if request.timed else _CALM_GAIN
     rescue = 0 if request.num_starts else _RESCUE
     if request.gradients == "sampled":
-        return _sampled_plan(request.num_starts or 3 * factor, rescue, calm_gain)
+        return _sampled_plan(request.num_starts or _LARGE_STARTS * factor, rescue, calm_gain)
     if request.cuts:
-        return _cut_plan(request.num_starts or 4 * factor, rescue, calm_gain, request.cuts)
+        return _cut_plan(request.num_starts or _LARGE_STARTS * factor, rescue, calm_gain, request.cuts)
     calm_gain = max(calm_gain, _CALM_GAIN_POLISHED)
     rounds = tuple(NaturalGradient(max_steps=steps, calm_gain=calm_gain) for steps in (8, 30, _MOST_STEPS))
     few = request.beliefs <= _MANY_BELIEFS
@@ -306,7 +307,7 @@ def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget | No
     rounds, steps = list[NaturalGradient](), 0
     for cut in cuts:
         steps += _SAMPLED_STEPS if cut is None else _CUT_STEPS if rounds else _FIRST_STEPS
-        iterations = _FIRST_ITERATIONS if cut is None or not rounds else _ITERATIONS
+        iterations = _FIRST_ITERATIONS if None in cuts or not rounds else _ITERATIONS
         rounds.append(NaturalGradient(max_steps=steps, iterations=iterations, calm_gain=_EARLY_GAIN))
     rounds[-1] = replace(rounds[-1], max_steps=_MOST_STEPS, calm_gain=calm_gain)
     kept = (first, *[max(2, first // 2), 2][-len(rounds) + 1 :])
@@ -314,10 +315,10 @@ def _cut_plan(first: int, rescue: int, calm_gain: float, cuts: tuple[Budget | No
 
 
 def _sampled_plan(first: int, rescue: int, calm_gain: float) -> Plan:
-    """Plan for gradients that are slow and noisy: short steps, the better two starts go on."""
-    steps = (6, _MOST_STEPS)
-    rounds = tuple(NaturalGradient(max_steps=most, iterations=10, calm_gain=calm_gain) for most in steps)
-    return Plan(rounds, (first, 2), (first,), rescue=rescue, warm=_warm)
+    """Plan for gradients that are slow and noisy: short steps, the better half of the starts and then two go on."""
+    steps = (_SAMPLED_STEPS // 2, _SAMPLED_STEPS, _MOST_STEPS)
+    rounds = tuple(NaturalGradient(max_steps=most, iterations=_FIRST_ITERATIONS, calm_gain=calm_gain) for most in steps)
+    return Plan(rounds, (first, max(2, first // 2), 2), (first,), rescue=rescue, warm=_warm)
 
 
 def _warm(solver: NaturalGradient) -> NaturalGradient:

@@ -33,7 +33,7 @@ from opaq.solvers.starts import Start
 from opaq.solvers.strategy import Plan, Solver, Status, Trace
 from opaq.stop import Deadline, StoppedError
 
-_ROUND_SHARE = 0.25  # of the time that is left, for a round that larger belief graphs follow
+_ROUND_SHARE = 0.25  # of the time that is left, for a round that others follow
 _LEAST_STEPS = 8  # that a larger graph must allow in the time left
 _MOST_GROWTH = 8.0  # by how much longer a step takes on the last graph, which may be much smaller than its budget
 _POLL_SECONDS = 0.1  # between two looks at the messages of threads
@@ -135,7 +135,7 @@ class _Race:
                 self._grow(number)
             again = number > 0 and bool(self._plan.budgets)
             jobs = [self._job(begin, solver, number) for begin in racing if again or not self._has_ended(begin)]
-            share = _ROUND_SHARE if self._plan.budgets and not last else 1.0
+            share = 1.0 if last else _ROUND_SHARE
             clock, made = Deadline(), self._steps
             with self._objective.stop.stage(seconds := self._deadline.share(share)):
                 done = _run_jobs(jobs, self._workers, Deadline(seconds), self._note)

@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 _LEAST_SIZE = 1e-100  # of a requirement: slacks in smaller units, or their squares, would overflow
 _PERTURBATION = 0.05  # share of the uniform policy in such a copy, and standard deviation of its noise
 _SEARCH_SHARE = 0.96  # of the time limit; what is left is for judging and measuring the answer
+_PROVING_SHARE = 0.1  # of the time of a search on samples, for measuring its answer for certain
 _LEAST_SHARE, _LEAST_LARGE_SHARE = 0.5, 6.0  # seconds for a coarser class with a time limit; on a large belief graph
 _FEW_BELIEFS = 2_000  # below this an evaluation takes about a millisecond, too little for threads to gain
 
@@ -278,7 +279,8 @@ def _sizes(objective: Objective, attainable: tuple[Attainable, ...]) -> FloatArr
 
 
 _JUDGING_SECONDS = 1.0  # for making a policy after an interrupt or when time is up, and for judging it
-_LAST_SECONDS, _BRIEF_SECONDS = 3.0, 0.5  # for measuring the best policy then; that of a coarser class
+_LAST_SECONDS, _LEAST_SECONDS = 3.0, 1.0  # for measuring the best policy then, as far as the time limit allows
+_BRIEF_SECONDS = 0.5  # for that of a coarser class
 _MEASURING_SEED, _MEASURING_NODES = 0x0BAD, 40_000  # beliefs in all of one graph that opacity is estimated on
 
 
@@ -363,11 +365,17 @@ def reconcile(verdict: Verdict, measurement: Measurement) -> Verdict:
 
 
 def measure_winner(
-    search: Search, candidate: Candidate, *, workers: int = 1, seconds: float = _LAST_SECONDS
+    search: Search,
+    candidate: Candidate,
+    *,
+    deadline: Deadline,
+    workers: int = 1,
+    last_seconds: float = _LAST_SECONDS,
 ) -> tuple[FloatArray, Measurement]:
     """Return the policy vector [slot] and its measurement; after a stop in a few seconds, and without sequences.
 
-    workers: the most threads. seconds: that it may take after a stop.
+    deadline: of the call. workers: the most threads. last_seconds: that it may take after a stop, where the deadline
+        leaves them.
     """
     objective, stop, budget = search.objective, search.objective.stop, standard_budget(workers=workers)
     pi, options, known = objective.process.softmax(candidate.theta), search.options, None
@@ -377,8 +385,9 @@ def measure_winner(
         known = measure_product(search.product, pi, budget=budget, sequences=options.sequences, stop=stop)
         if not (guessed and stop.requested):
             return pi, _sharpen(_tighten(known, candidate, objective), pi, replace(objective, stop=Stop()))
-    last = Stop()
+    last, left = Stop(), deadline.left
     mode: Mode = "sampled" if guessed else "auto"
+    seconds = last_seconds if left is None else min(last_seconds, max(left, _LEAST_SECONDS))
     with last.limit(seconds):
         measurement = measure_product(
             search.product, pi, mode=mode, budget=budget, time=seconds, sequences=0, stop=last
@@ -592,7 +601,7 @@ def solve(
         ("state,time") and `memory_nodes` (a memory of so many nodes, free to use).
     solver: "natural", "lagrangian", "primal-dual" (the paper's), another registered name, or a strategy with its
         settings, such as `opaq.PrimalDual(eta=0.5)`. iterations, eta, kappa and exponent are settings of "primal-dual".
-    gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: growing from 100 to at most 20,000;
+    gradients: "exact" on the belief graph, "sampled" from `samples` runs (natural: from 1,000 to at most 20,000;
         primal-dual: 2,000, as in the paper), or "auto" (natural): exact where the whole graph fits the budget and is
         not large; else exact on its heaviest beliefs, more of them as the search goes on; sampled only where these
         would leave out much of the probability and the whole graph does not fit.
@@ -765,12 +774,19 @@ def _run(
         before or during the race, the verdict makes do with what there is. last_seconds: for measuring after a stop.
     """
     race = RaceResult((), None, (), Status.INTERRUPTED)
-    with suppress(StoppedError):  # then the verdict makes do without a race
-        if not search.impossible:
-            race = search.race(folder=folder, deadline=deadline, on_step=on_step)
-    verdict = finish_search(search, race)
+    guessing = search.objective.gradients == "sampled" or None in search.plan.budgets
+    searching = deadline
+    if guessing and last_seconds == _LAST_SECONDS and deadline.seconds is not None:
+        searching = deadline.limited_to((_SEARCH_SHARE - _PROVING_SHARE) * deadline.seconds)
+    with search.objective.stop.stage(searching.left):
+        with suppress(StoppedError):  # then the verdict makes do without a race
+            if not search.impossible:
+                race = search.race(folder=folder, deadline=searching, on_step=on_step)
+        verdict = finish_search(search, race)
     workers = search.options.workers or available_cores()
-    pi, measurement = measure_winner(search, verdict.candidate, workers=workers, seconds=last_seconds)
+    pi, measurement = measure_winner(
+        search, verdict.candidate, workers=workers, deadline=deadline, last_seconds=last_seconds
+    )
     verdict = reconcile(verdict, measurement)
     minimise = search.product.problem.task.minimise
     return Solution(

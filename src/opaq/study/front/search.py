@@ -162,7 +162,7 @@ class FrontSearch:
             elif not search.impossible:
                 outcome = search.race(folder=None, deadline=Deadline(), on_step=on_step)
         verdict = finish_search(search, outcome)
-        pi, measurement = measure_winner(search, verdict.candidate)
+        pi, measurement = measure_winner(search, verdict.candidate, deadline=Deadline())
         verdict = reconcile(verdict, measurement)
         return FrontSolution(
             threshold=threshold,
