@@ -58,12 +58,10 @@ def main() -> int:
 
 
 def _value(problem: opaq.Problem, conditions: str, seconds: float, seed: int) -> float:
-    """Return what a solve reaches for certain; 0 where it misses the task."""
+    """Return what a solve reaches, for certain or as estimated; 0 where it misses the task."""
     solution = opaq.solve(problem, conditions=conditions, time_limit=seconds, seed=seed, sequences=0)
     measurement = solution.measurement
-    sampled = measurement.uncertainty.method == "sampled"
-    value = measurement.uncertainty.value if sampled else measurement.uncertainty.lower
-    return value if measurement.feasible else 0.0
+    return measurement.uncertainty.at_least if measurement.feasible else 0.0
 
 
 def _is_coarser(problem: opaq.Problem, fine: str, coarse: str) -> bool:

@@ -70,7 +70,7 @@ def main() -> int:
 def _shown(solution: opaq.Solution) -> str:
     """Return what a policy reaches: for certain or, where it was only estimated, the estimate."""
     reached = solution.measurement.uncertainty
-    return f"~{reached.value:.5f}" if reached.method == "sampled" else f"{reached.lower:.5f}"
+    return f"{'~' if reached.method == 'sampled' else ''}{reached.at_least:.5f}"
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ _FIRST_STEPS, _CUT_STEPS = 10, 24  # of all starts on the smallest cut of a larg
 _SAMPLED_STEPS = 30  # of every round before it that climbs samples of such a graph
 _LARGE_STARTS = 6  # on such a graph: what few steps come to says little of what many do
 _ITERATIONS = 20  # of a step
-_FIRST_ITERATIONS = 10  # of one on samples, and of all starts on a cut: a share that ends within a step is lost
+_FIRST_ITERATIONS = 10  # of one on samples and after them, and of all starts on a cut: a step that time ends is lost
 _RESCUE = 4  # starts that follow where all before have nothing to hide
 _MANY_BELIEFS = 100_000  # above this one wave of starts is all
 

@@ -71,7 +71,7 @@ def run_race(
     seed: of the solvers' random numbers; the result does not depend on `workers`.
     folder: where checkpoints are kept, one per start and round; None: nowhere.
     workers: the most threads.
-    deadline: of the race. Where belief graphs grow from round to round, every round has a share of the time left.
+    deadline: of the race. Every round but the last has a share of the time left.
     on_step: called in this thread after every step of any start.
     """
     race = _Race(objective, plan, seed, folder, workers, deadline, on_step)

@@ -705,7 +705,7 @@ def _climb_coarser(
             within = None if folder is None else folder / f"coarser-{index}"
             if within is not None:
                 within.mkdir(exist_ok=True)
-            return _run(inner.begin_from(known), within, on_step=on_step, deadline=call, last_seconds=_BRIEF_SECONDS)
+            return _run(inner.begin_from(known), within, on_step=on_step, deadline=call, coarser=True)
 
         with stop.stage(seconds), suppress(BudgetError, StoppedError):
             ladder.climb(policy_class, run)
@@ -766,26 +766,29 @@ def _run(
     *,
     on_step: Callable[[Progress], None] | None,
     deadline: Deadline,
-    last_seconds: float = _LAST_SECONDS,
+    coarser: bool = False,
 ) -> Solution:
     """Race the starts, reach a verdict, measure the winner.
 
     folder: of checkpoints, None for none. deadline: of the call, for the seconds it took. Where the stop is requested
-        before or during the race, the verdict makes do with what there is. last_seconds: for measuring after a stop.
+        before or during the race, the verdict makes do with what there is. coarser: whether the answer is only to
+        begin finer classes from: then it is measured briefly.
     """
     race = RaceResult((), None, (), Status.INTERRUPTED)
+    searching, ahead = deadline, None
     guessing = search.objective.gradients == "sampled" or None in search.plan.budgets
-    searching = deadline
-    if guessing and last_seconds == _LAST_SECONDS and deadline.seconds is not None:
+    if guessing and not coarser and deadline.seconds is not None:
         searching = deadline.limited_to((_SEARCH_SHARE - _PROVING_SHARE) * deadline.seconds)
-    with search.objective.stop.stage(searching.left):
+        ahead = searching.left
+    with search.objective.stop.stage(ahead):
         with suppress(StoppedError):  # then the verdict makes do without a race
             if not search.impossible:
                 race = search.race(folder=folder, deadline=searching, on_step=on_step)
         verdict = finish_search(search, race)
     workers = search.options.workers or available_cores()
+    seconds = _BRIEF_SECONDS if coarser else _LAST_SECONDS
     pi, measurement = measure_winner(
-        search, verdict.candidate, workers=workers, deadline=deadline, last_seconds=last_seconds
+        search, verdict.candidate, workers=workers, deadline=deadline, last_seconds=seconds
     )
     verdict = reconcile(verdict, measurement)
     minimise = search.product.problem.task.minimise

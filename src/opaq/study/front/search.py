@@ -160,9 +160,9 @@ class FrontSearch:
             if policies:
                 outcome = self._warm_race(search, policies, seed, on_step)
             elif not search.impossible:
-                outcome = search.race(folder=None, deadline=Deadline(), on_step=on_step)
+                outcome = search.race(folder=None, deadline=call, on_step=on_step)
         verdict = finish_search(search, outcome)
-        pi, measurement = measure_winner(search, verdict.candidate, deadline=Deadline())
+        pi, measurement = measure_winner(search, verdict.candidate, deadline=call)
         verdict = reconcile(verdict, measurement)
         return FrontSolution(
             threshold=threshold,
